@@ -163,7 +163,7 @@ def doubly_stochastic(Z: Tensor, temperature: float = 0.175, iterations: int = 3
         u = K.sum(-1).clamp(min=tiny).rsqrt()
         for _ in range(iterations):
             u = (u / (K @ u).clamp(min=tiny)).sqrt()  # the geometric mean of two half steps: no oscillation
-        return u.unsqueeze(-1) * K * u
+        return torch.where(K > 0, K * torch.outer(u, u), 0)  # a row without neighbours stays empty
 
 
 def _unit_rows(Z: Tensor) -> Tensor:

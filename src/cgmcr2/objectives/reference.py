@@ -33,6 +33,7 @@ class ReferenceObjective(nn.Module):
       length 1. It keeps self-loops and negative entries, is not symmetric, degrees are its column sums, and the
       gradient of the cut flows through it into the embedding. Nothing forbids a negative volume: the cut is then NaN,
       as there.
+
     The soft threshold is a parameter of this module (``bias``, starting at 0): give it to the optimizer with those of
     the network. The released code also adds 1e-8 to every cluster's size; in float32 that changes nothing unless a
     cluster is empty, where either way it contributes 0.
