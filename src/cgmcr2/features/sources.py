@@ -1,0 +1,199 @@
+"""Features from wherever they are: arrays, memory maps, tensors, files, stores. Read a batch of rows at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import zipfile
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.floating[Any]]
+SUFFIXES = (".npy", ".npz", ".pt", ".pth", ".parquet")
+
+
+@runtime_checkable
+class FeatureSource(Protocol):
+    """Rows of features that need not be in memory: an array, a memory map, a ``FeatureStore``."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, rows: Any, /) -> Any: ...
+
+
+@dataclasses.dataclass
+class FeatureFile:
+    """What a feature file holds: ``features (n, D)`` and what else it says about the rows."""
+
+    features: FeatureSource
+    labels: npt.NDArray[Any] | None = None
+    split: npt.NDArray[Any] | None = None  # 0 train, 1 test
+    classes: list[str] | None = None
+    ids: list[str] | None = None
+    fingerprint: str | None = None  # of the encoder that made the features, where it is known
+
+    def rows(self, part: str) -> npt.NDArray[np.int64]:
+        """The rows of ``part``: "train", "test" or "all". Without a split every part is all rows."""
+        if part not in ("train", "test", "all"):
+            raise ValueError(f"part must be 'train', 'test' or 'all', but is {part!r}.")
+        if self.split is None or part == "all":
+            return np.arange(self.features.shape[0])
+        return np.flatnonzero(np.asarray(self.split) == (0 if part == "train" else 1))
+
+
+def read_rows(source: FeatureSource, rows: Any) -> npt.NDArray[np.float32]:
+    """``source[rows]`` as a float32 array of its own."""
+    return np.ascontiguousarray(source[rows], dtype=np.float32)
+
+
+class Subset:
+    """Some rows of a source, as a source: nothing is copied until a batch is read."""
+
+    def __init__(self, source: FeatureSource, rows: npt.NDArray[np.int64]) -> None:
+        self.source, self.rows = source, rows
+        self.shape = (len(rows), *source.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Any, /) -> Any:
+        return self.source[self.rows[rows]]
+
+
+def check_finite(source: FeatureSource, block: int = 65536) -> None:
+    """Raise with the indices of the first rows that hold NaN or infinity, reading a block of rows at a time."""
+    bad: list[int] = []
+    for start in range(0, source.shape[0], block):
+        values = np.asarray(source[start : start + block])
+        if not np.isfinite(values.sum(dtype=np.float64)):  # one cheap pass; look closer only where it fails
+            bad.extend(start + np.flatnonzero(~np.isfinite(values).all(axis=1)))
+    if bad:
+        shown = ", ".join(map(str, bad[:10])) + (", ..." if len(bad) > 10 else "")
+        raise ValueError(
+            f"{len(bad)} of {source.shape[0]} rows of the features contain NaN or infinity (rows {shown}); "
+            "remove or repair them."
+        )
+
+
+def load_feature_file(path: str | os.PathLike[str]) -> FeatureFile:
+    """Read a feature file, or the folder of a ``FeatureStore``. A .npy and a store stay on disk, memory-mapped.
+
+    .npz: ``features``, optionally ``labels``, ``split``, ``classes``, ``fingerprint``; .pt: ``features``, ``ys``;
+    .parquet: a column ``features`` of lists, optionally ``labels``, ``split``, ``id``.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "x.npz"
+    >>> np.savez(path, features=np.ones((4, 2)), labels=[0, 0, 1, 1])
+    >>> file = load_feature_file(path)
+    >>> file.features.shape, file.labels.tolist()
+    ((4, 2), [0, 0, 1, 1])
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _from_store(path)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file or folder {path}.")
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(
+            f"{path} is not a feature file: its name must end in {', '.join(SUFFIXES)}, or it is a store folder."
+        )
+    try:
+        file = _READERS[suffix](path)
+    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, OSError) as error:
+        raise ValueError(f"{path} could not be read as {suffix} features ({error}); make the file again.") from error
+    return _checked(path, file)
+
+
+def _from_npy(path: Path) -> FeatureFile:
+    return FeatureFile(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def _from_npz(path: Path) -> FeatureFile:
+    with np.load(path, allow_pickle=False) as archive:
+        if "features" not in archive:
+            raise ValueError(
+                f"{path} holds {', '.join(archive.files) or 'nothing'}; it needs an array named 'features'."
+            )
+        values = {name: archive[name] for name in ("features", "labels", "split") if name in archive}
+        classes = [str(name) for name in archive["classes"]] if "classes" in archive else None
+        fingerprint = str(archive["fingerprint"]) if "fingerprint" in archive else None
+    return FeatureFile(**values, classes=classes, fingerprint=fingerprint)
+
+
+def _from_torch(path: Path) -> FeatureFile:
+    import pickle
+
+    import torch
+
+    try:
+        values = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError) as error:
+        raise ValueError(
+            f"{path} holds more than tensors, or is damaged, and was not loaded; save it as .npz."
+        ) from error
+    if torch.is_tensor(values):
+        values = {"features": values}
+    if not isinstance(values, dict) or not torch.is_tensor(values.get("features")):
+        raise ValueError(f"{path} must hold a tensor, or a dict with a tensor 'features' and optionally 'ys'.")
+    labels = values.get("ys")
+    return FeatureFile(_to_numpy(values["features"]), labels=None if labels is None else np.asarray(labels))
+
+
+def _from_parquet(path: Path) -> FeatureFile:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(f"Reading {path} needs pyarrow; install it with: pip install 'cgmcr2[table]'") from error
+    table = pyarrow.parquet.read_table(path)
+    if "features" not in table.column_names:
+        raise ValueError(f"{path} has columns {', '.join(table.column_names)}; it needs one named 'features' of lists.")
+    features = np.stack(table["features"].to_numpy(zero_copy_only=False)).astype(np.float32)
+    columns = {name: table[name].to_numpy() for name in ("labels", "split") if name in table.column_names}
+    id_name = next((name for name in ("id", "path") if name in table.column_names), None)
+    return FeatureFile(
+        features, **columns, ids=[str(value) for value in table[id_name].to_pylist()] if id_name else None
+    )
+
+
+_READERS = {
+    ".npy": _from_npy,
+    ".npz": _from_npz,
+    ".pt": _from_torch,
+    ".pth": _from_torch,
+    ".parquet": _from_parquet,
+}
+
+
+def _from_store(path: Path) -> FeatureFile:
+    from .store import FeatureStore
+
+    store = FeatureStore.open(path)
+    return FeatureFile(store, ids=list(store.ids), fingerprint=store.fingerprint)
+
+
+def _to_numpy(tensor: Any) -> npt.NDArray[Any]:
+    import torch
+
+    tensor = tensor.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # type: ignore[no-any-return]
+
+
+def _checked(path: Path, file: FeatureFile) -> FeatureFile:
+    shape = tuple(file.features.shape)
+    dtype = getattr(file.features, "dtype", np.dtype(np.float32))
+    if len(shape) != 2 or not np.issubdtype(dtype, np.number) or np.issubdtype(dtype, np.complexfloating):
+        raise ValueError(
+            f"The features in {path} have shape {shape} and type {dtype}; real numbers (rows, width) are needed."
+        )
+    for name in ("labels", "split"):
+        value = getattr(file, name)
+        if value is not None and len(value) != shape[0]:
+            raise ValueError(
+                f"{path} has {shape[0]} rows of features but {len(value)} {name}; they must be equally many."
+            )
+    return file

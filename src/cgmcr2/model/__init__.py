@@ -1,0 +1,7 @@
+"""X -> (Z, logits): the network on top of frozen features, its memberships, and its weights on disk."""
+
+from .membership import gumbel_softmax
+from .network import Network, NetworkConfig
+from .weights import load_network, save_network
+
+__all__ = ["Network", "NetworkConfig", "gumbel_softmax", "load_network", "save_network"]

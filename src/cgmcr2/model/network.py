@@ -1,0 +1,117 @@
+"""The paper's network: a pre-feature layer, a feature head and one or more cluster heads (paper, Table A.2)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkConfig:
+    """Every size of the network; ``Network(NetworkConfig(...))`` builds it."""
+
+    in_dim: int  # D, the width of the features
+    n_clusters: int  # k
+    hidden_dim: int = 4096  # the paper's; it reports no loss down to 1024
+    embedding_dim: int = 128  # d
+    depth: int = 1  # hidden layers in each head
+    n_heads: int = 1  # cluster heads on the one trunk
+    linear_path: bool = False  # Z starts as a linear map of the features, see Network.start_from_pca
+    bn_momentum: float = 0.1  # weight of the newest batch in BatchNorm's running statistics
+
+    def __post_init__(self) -> None:
+        for name in ("in_dim", "n_clusters", "hidden_dim", "embedding_dim", "depth", "n_heads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
+
+
+class Network(nn.Module):
+    """``X (n, D)`` to the embedding ``Z (n, d)`` and the logits ``(h, n, k)`` of h cluster heads.
+
+    ::
+
+        X -> standardise -> Linear-BatchNorm-ReLU -+-> (Linear-ReLU) x depth -> Linear -> Z
+                                                   +-> (Linear-ReLU) x depth -> Linear -> logits   (h of these)
+
+    The heads' hidden layers have the same shape, so they are computed together: one product for the first layers of
+    all heads, batched products after that. ``Z`` is returned as the head gives it; ``embed`` gives unit rows.
+
+    >>> network = Network(NetworkConfig(in_dim=8, n_clusters=3, hidden_dim=16, embedding_dim=4, n_heads=2))
+    >>> Z, logits = network(torch.randn(5, 8))
+    >>> Z.shape, logits.shape
+    (torch.Size([5, 4]), torch.Size([2, 5, 3]))
+    """
+
+    input_mean: Tensor
+    input_scale: Tensor
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        c, m = config, 1 + config.n_heads
+        self.register_buffer("input_mean", torch.zeros(c.in_dim))
+        self.register_buffer("input_scale", torch.ones(c.in_dim))
+        self.pre_feature = nn.Linear(c.in_dim, c.hidden_dim)
+        self.batch_norm = nn.BatchNorm1d(c.hidden_dim, momentum=c.bn_momentum)
+        self.first_hidden = nn.Linear(c.hidden_dim, m * c.hidden_dim)  # the feature head's, then each cluster head's
+        self.hidden = nn.ModuleList(StackedLinear(m, c.hidden_dim, c.hidden_dim) for _ in range(c.depth - 1))
+        self.feature_out = nn.Linear(c.hidden_dim, c.embedding_dim)
+        self.cluster_out = StackedLinear(c.n_heads, c.hidden_dim, c.n_clusters)
+        self.linear_path = nn.Linear(c.in_dim, c.embedding_dim, bias=False) if c.linear_path else None
+
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """``X (n, D)`` -> ``Z (n, d)`` not normalised, ``logits (h, n, k)``."""
+        n, m = len(X), 1 + self.config.n_heads
+        X = (X - self.input_mean) * self.input_scale
+        T = F.relu(self.batch_norm(self.pre_feature(X)))  # (n, h)
+        H = F.relu(self.first_hidden(T)).view(n, m, -1).transpose(0, 1)  # (m, n, h)
+        for layer in self.hidden:
+            H = F.relu(layer(H))
+        Z = self.feature_out(H[0])  # (n, h) x (h, d) -> (n, d)
+        if self.linear_path is not None:
+            Z = Z + self.linear_path(X)
+        return Z, self.cluster_out(H[1:])
+
+    def embed(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """As ``forward``, with ``Z`` in at least float32 and its rows scaled to unit length."""
+        Z, logits = self(X)
+        return F.normalize(Z if Z.dtype == torch.float64 else Z.float(), dim=1), logits
+
+    @torch.no_grad()
+    def standardize(self, mean: Tensor, scale: Tensor) -> None:
+        """From now on subtract ``mean (D,)`` from the input and multiply it by ``scale (D,)``; both are saved."""
+        self.input_mean.copy_(mean)
+        self.input_scale.copy_(scale)
+
+    @torch.no_grad()
+    def start_from_pca(self, components: Tensor) -> None:
+        """Let ``Z`` start as ``X components'``: the linear path takes the components, the head starts at zero.
+
+        A random embedding forgets the geometry that is already in the features; small data never recovers it.
+        ``components``: (d', D) with d' <= d, the principal directions of the standardised input.
+        """
+        if self.linear_path is None:
+            raise ValueError("This network has no linear path; build it with NetworkConfig(linear_path=True).")
+        self.linear_path.weight.zero_()
+        self.linear_path.weight[: len(components)] = components
+        self.feature_out.weight.zero_()
+        self.feature_out.bias.zero_()
+
+
+class StackedLinear(nn.Module):
+    """``m`` linear maps of one shape in one batched product: (m, n, in) -> (m, n, out)."""
+
+    def __init__(self, m: int, in_dim: int, out_dim: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(in_dim)  # nn.Linear's own start
+        self.weight = nn.Parameter(torch.empty(m, out_dim, in_dim).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(m, 1, out_dim).uniform_(-bound, bound))
+
+    def forward(self, X: Tensor) -> Tensor:
+        if len(self.weight) == 1:  # a plain product is faster than a batch of one
+            return F.linear(X[0], self.weight[0], self.bias[0, 0]).unsqueeze(0)
+        return torch.baddbmm(self.bias, X, self.weight.transpose(1, 2))

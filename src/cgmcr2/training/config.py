@@ -1,0 +1,178 @@
+"""Every setting of a training, and the three presets that fill them in: ``paper``, ``reference``, ``auto``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Literal, get_args
+
+Preset = Literal["auto", "paper", "reference"]
+PRESETS: tuple[Preset, ...] = get_args(Preset)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """A complete training. The defaults are the paper's for CIFAR-10 (Table A.3) and its formulas."""
+
+    # Network (paper, Table A.2)
+    hidden_dim: int = 4096
+    embedding_dim: int = 128  # d
+    depth: int = 1  # hidden layers in each head
+    n_heads: int = 1  # cluster heads on one trunk; the one of lowest running loss is used
+    pca_start: bool = False  # Z starts as the principal components of the features
+    standardize: bool = False  # centre the input and scale it to unit mean square, by stored statistics
+    bn_momentum: float = 0.1
+
+    # Objective
+    objective: Literal["cgmcr2", "reference"] = "cgmcr2"  # DESIGN: the paper's formulas, or the released code's
+    eps: float = 0.5
+    gamma: float = 70.0
+    penalty: Literal["squared", "norm"] = "squared"  # gamma/2 ||.||_F^2 as printed, or gamma ||.||_F / k as released
+    affinity: Literal["cosine_topk", "gaussian", "doubly_stochastic", "cosine"] = "cosine_topk"
+    s: int = 10  # entries kept in each row of the affinity
+    membership: Literal["gumbel", "softmax"] = "gumbel"
+    temperature: float = 1.0
+    cut_in_finetuning: bool = True  # off in one row of the paper's ablation
+
+    # Batches and optimisation
+    batch_size: int = 512
+    neighbours: int = 0  # batches of points and one of their so many nearest neighbours; 0: independent points
+    warmup_epochs: float = 10
+    finetune_epochs: float = 10
+    lr: float = 1e-4
+    weight_decay: float = 5e-4
+    schedule: Literal["constant-cosine", "reference"] = "constant-cosine"
+    act_on_collapse: bool = False  # double gamma and start the cluster heads anew when clusters die
+
+    def __post_init__(self) -> None:
+        for name in ("hidden_dim", "embedding_dim", "depth", "n_heads", "s"):
+            _require(self, name, getattr(self, name) >= 1, "at least 1")
+        for name in ("eps", "lr", "temperature"):
+            _require(self, name, 0 < getattr(self, name) < math.inf, "a number above 0")
+        for name in ("gamma", "weight_decay", "neighbours", "warmup_epochs", "finetune_epochs"):
+            _require(self, name, 0 <= getattr(self, name) < math.inf, "a number of at least 0")
+        _require(self, "batch_size", self.batch_size >= 2, "at least 2, since BatchNorm needs more than one row")
+        if self.warmup_epochs + self.finetune_epochs == 0:
+            raise ValueError("warmup_epochs and finetune_epochs are both 0; at least one must be above 0.")
+        for name, choices in _CHOICES.items():
+            _require(self, name, getattr(self, name) in choices, f"one of {', '.join(map(repr, choices))}")
+
+
+def _require(settings: Settings, name: str, holds: bool, needed: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} must be {needed}, but is {getattr(settings, name)!r}.")
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "objective": ("cgmcr2", "reference"),
+    "penalty": ("squared", "norm"),
+    "affinity": ("cosine_topk", "gaussian", "doubly_stochastic", "cosine"),
+    "membership": ("gumbel", "softmax"),
+    "schedule": ("constant-cosine", "reference"),
+}
+
+# The paper's Table A.3, row by row; the classes are those of its Table A.1.
+_COLUMNS = (
+    "classes",
+    "lr",
+    "weight_decay",
+    "embedding_dim",
+    "warmup_epochs",
+    "finetune_epochs",
+    "batch_size",
+    "gamma",
+    "eps",
+    "s",
+)
+_PAPER_TABLE: dict[str, tuple[float, ...]] = {
+    "mnist":        (10,   1e-3, 1e-3, 128, 20, 30, 2048, 50,    0.5, 20),
+    "fmnist":       (10,   1e-3, 1e-3, 128, 20, 30, 2048, 50,    0.2, 20),
+    "cifar10":      (10,   1e-4, 5e-4, 128, 10, 10, 512,  70,    0.5, 10),
+    "cifar20":      (20,   1e-4, 5e-4, 128, 10, 40, 1500, 80,    0.2, 50),
+    "cifar100":     (100,  5e-4, 1e-4, 128, 20, 30, 2048, 1400,  0.5, 20),
+    "flowers102":   (102,  5e-4, 5e-4, 128, 20, 30, 2048, 1200,  0.5, 10),
+    "dogs120":      (120,  1e-3, 1e-3, 128, 20, 30, 2048, 1100,  0.2, 40),
+    "tinyimagenet": (200,  3e-4, 5e-4, 256, 20, 30, 2048, 3000,  0.5, 20),
+    "imagenet":     (1000, 1e-3, 1e-4, 256, 10, 10, 3000, 50000, 0.2, 3),
+}  # fmt: skip
+
+
+def paper_settings(dataset: str) -> tuple[int, dict[str, Any]]:
+    """The number of classes and the settings that the paper's table gives for ``dataset``.
+
+    >>> paper_settings("cifar10")[1]["gamma"]
+    70
+    """
+    name = dataset.lower().replace("-", "").replace("_", "").replace("fashionmnist", "fmnist").removesuffix("1k")
+    if name not in _PAPER_TABLE:
+        raise ValueError(f"The paper has no settings for {dataset!r}; it has them for {', '.join(_PAPER_TABLE)}.")
+    row = dict(zip(_COLUMNS, _PAPER_TABLE[name], strict=True))
+    return int(row.pop("classes")), row
+
+
+def resolve(preset: Preset, n: int, k: int, D: int, overrides: dict[str, Any] | None = None) -> Settings:
+    """The settings of ``preset`` for n rows of width D in k clusters; ``overrides`` that are not None win.
+
+    ``paper`` takes the row of the paper's table whose number of classes is nearest to k (CIFAR-10's for 10).
+    """
+    if preset not in PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(map(repr, PRESETS))}, but is {preset!r}.")
+    given = {name: value for name, value in (overrides or {}).items() if value is not None}
+    unknown = given.keys() - {field.name for field in dataclasses.fields(Settings)}
+    if unknown:
+        raise ValueError(f"There is no setting named {sorted(unknown)[0]!r}; see cgmcr2.training.Settings.")
+    if preset == "paper":
+        values = _paper(k)
+    elif preset == "reference":
+        values = _reference(k)
+    else:
+        values = _auto(n, k, D, given)
+    return Settings(**{**values, **given})
+
+
+def _paper(k: int) -> dict[str, Any]:
+    order = ["cifar10", *_PAPER_TABLE]  # of three data sets with ten classes, the first one named
+    nearest = min(order, key=lambda name: abs(math.log(_PAPER_TABLE[name][0] / k)))
+    return paper_settings(nearest)[1]
+
+
+def _reference(k: int) -> dict[str, Any]:
+    """The released code by its own command for CIFAR-10; gamma grows with k as docs/gamma.md derives."""
+    return {
+        "objective": "reference",
+        "schedule": "reference",
+        "penalty": "norm",
+        "lr": 1e-4,
+        "weight_decay": 1e-3,
+        "batch_size": 512 if k <= 20 else 2048,
+        "gamma": max(30.0, k**1.5),
+        "s": 400,
+        "warmup_epochs": 10,
+        "finetune_epochs": 10,
+        # its second forward pass in each step updates BatchNorm again: 1 - 0.9^2
+        "bn_momentum": 0.19,
+    }
+
+
+def _auto(n: int, k: int, D: int, given: dict[str, Any]) -> dict[str, Any]:
+    """Ours: everything from n, k and D. What was tried and measured on the way here is in docs/auto.md."""
+    # some twenty points a cluster, or the cut has nothing to cut; bounded, since a step's cost grows with it
+    batch_size = given.get("batch_size") or min(n, max(1024, min(20 * k, 4096)))
+    steps_per_epoch = max(1, math.ceil(n / batch_size))
+    steps = 400
+    return {
+        "hidden_dim": 512,
+        "embedding_dim": min(128, D) if k <= 64 else min(256, D),
+        "n_heads": 4,
+        "pca_start": True,
+        "standardize": True,
+        "gamma": 5.0,  # squared penalty: any k is safe above 1, see docs/gamma.md
+        "s": max(3, min(batch_size // (2 * k), 100)),  # half a cluster of the mean size
+        "batch_size": batch_size,
+        "neighbours": 10,
+        "warmup_epochs": 0.3 * steps / steps_per_epoch,
+        "finetune_epochs": 0.7 * steps / steps_per_epoch,
+        "lr": 1e-3,
+        "weight_decay": 1e-4,
+        "act_on_collapse": True,
+    }

@@ -1,0 +1,65 @@
+"""Batches of features on the device: from memory where they fit, else read ahead from disk."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cgmcr2.features.sources import FeatureSource, read_rows
+
+from .batches import Batches
+
+
+class BatchReader:
+    """``read(step)`` gives the rows of that step as a float32 tensor on ``device``.
+
+    An array in memory is indexed where it is (moved to the device once where that has room); anything else is read by
+    one thread, a step ahead.
+    """
+
+    def __init__(self, source: FeatureSource, batches: Batches, device: torch.device, total_steps: int) -> None:
+        self.source, self.batches, self.device, self.total_steps = source, batches, device, total_steps
+        in_memory = isinstance(source, np.ndarray) and not isinstance(source, np.memmap)
+        self._resident: Tensor | None = None
+        if isinstance(source, np.ndarray) and in_memory and _fits(source, device):
+            self._resident = torch.from_numpy(source).to(device)
+        self._pool = None if self._resident is not None else ThreadPoolExecutor(1, thread_name_prefix="cgmcr2-read")
+        self._ahead: dict[int, Future[Tensor]] = {}
+
+    def read(self, step: int) -> Tensor:
+        if self._resident is not None:
+            rows = torch.from_numpy(self.batches.rows(step)).to(self.device, non_blocking=True)
+            return self._resident[rows].float()
+        future = self._ahead.pop(step, None)
+        X = future.result() if future else self._load(step)
+        if step + 1 < self.total_steps and self._pool is not None:
+            self._ahead[step + 1] = self._pool.submit(self._load, step + 1)
+        return X.to(self.device, non_blocking=True)
+
+    def _load(self, step: int) -> Tensor:
+        X = torch.from_numpy(read_rows(self.source, self.batches.rows(step)))
+        return X.pin_memory() if self.device.type == "cuda" else X
+
+    def __enter__(self) -> BatchReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+
+def _fits(array: npt.NDArray[Any], device: torch.device) -> bool:
+    """Whether the array may live on the device: it is on the CPU already; elsewhere, up to a third of what is free."""
+    if not array.flags.writeable or not array.dtype.isnative:
+        return False  # torch shares only memory that may be written
+    if device.type == "cuda":
+        return bool(array.nbytes < torch.cuda.mem_get_info(device)[0] // 3)
+    return True

@@ -1,0 +1,251 @@
+"""The training: one loop, top to bottom, through the two stages of the paper's Algorithm 1."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from cgmcr2.features.sources import FeatureSource
+from cgmcr2.model import Network, NetworkConfig, gumbel_softmax
+from cgmcr2.objectives import CgMCR2Objective, ReferenceObjective, Terms
+
+from .batches import Batches, mix
+from .checkpoint import load_checkpoint, restore, save_checkpoint
+from .collapse import watch_collapse
+from .config import Settings
+from .device import autocast, choose_device, choose_precision
+from .interrupt import Interrupt
+from .monitors import MetricsFile, Monitor, Record
+from .reader import BatchReader
+from .schedule import Schedule
+from .start import nearest_neighbours, prepare
+
+FLUSH_STEPS = 20  # figures are fetched from the device, and collapse is looked for, this often
+CHECKPOINT_SECONDS = 30.0
+MAX_SKIPPED = 5  # steps in a row with a loss that is not finite before training gives up
+
+
+@dataclasses.dataclass
+class Trained:
+    """What a training leaves: the network in evaluation mode, the head to use, and every step's figures."""
+
+    network: Network
+    head: int
+    history: list[Record]
+    gamma: float  # as it was in the end; ``act_on_collapse`` may have raised it
+    finished: bool  # False where Ctrl-C ended it early
+
+
+def train(
+    source: FeatureSource,
+    n_clusters: int,
+    settings: Settings,
+    *,
+    seed: int = 0,
+    device: str = "auto",
+    precision: str = "auto",
+    folder: Path | None = None,
+    progress: bool = False,
+    tensorboard: bool = False,
+) -> Trained:
+    """Train a network on the rows of ``source (n, D)``.
+
+    With a ``folder``, checkpoints and ``metrics.jsonl`` are kept there, and a training that was cut short goes on from
+    its last checkpoint, to the same result bit for bit.
+    """
+    n, D = source.shape[0], source.shape[1]
+    where = choose_device(device)
+    dtype = choose_precision(precision, where)
+    plan = Schedule(settings, n)
+
+    with torch.random.fork_rng(devices=[]):  # the caller's random state is not ours to move
+        torch.manual_seed(seed)
+        network = Network(_network_config(settings, D, n_clusters))
+    prepare(network, source, seed, standardize=settings.standardize, pca=settings.pca_start)
+    objective = _objective(settings, min(settings.s, n))
+    modules = nn.ModuleDict({"network": network, "objective": objective}).to(where).train()
+    fused = where.type != "mps"
+    optimizer = torch.optim.Adam(modules.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=fused)
+    monitor = Monitor(settings.n_heads, n_clusters, where)
+    batches = Batches(
+        n,
+        plan.steps_per_epoch,
+        seed,
+        batch_size=settings.batch_size if settings.schedule == "reference" else None,
+        neighbours=nearest_neighbours(source, settings.neighbours, seed) if settings.neighbours and n > 2 else None,
+    )
+
+    facts: dict[str, Any] = {"step": 0, "revivals": 0, "gamma": settings.gamma}
+    identity = {
+        "settings": dataclasses.asdict(settings),
+        "seed": seed,
+        "n": n,
+        "D": D,
+        "k": n_clusters,
+        "dtype": str(dtype),
+    }
+    checkpoint = folder / "checkpoint.safetensors" if folder else None
+    if checkpoint and checkpoint.exists():
+        tensors, saved = load_checkpoint(checkpoint)
+        if saved["identity"] != identity:
+            raise ValueError(
+                f"{folder} holds a training with other settings or data ({_difference(saved['identity'], identity)}); "
+                "choose another folder, or delete this one."
+            )
+        monitor.load(restore(tensors, modules, optimizer))
+        facts = saved["facts"]
+        objective.gamma = facts["gamma"]
+    metrics = MetricsFile(folder / "metrics.jsonl", facts["step"]) if folder else None
+    history = list(metrics.kept) if metrics else []
+    board = _tensorboard(folder) if tensorboard else None
+    generator = torch.Generator(where)
+    saved_at = time.monotonic()
+
+    with (
+        Interrupt() as interrupt,
+        BatchReader(source, batches, where, plan.total_steps) as reader,
+        tqdm(total=plan.total_steps, initial=facts["step"], disable=not progress, unit="step", leave=False) as bar,
+    ):
+        for step in range(facts["step"], plan.total_steps):
+            stage, lr = plan.stage(step), plan.lr(step)
+            X = reader.read(step)  # (n, D)
+            with autocast(where, dtype):
+                Z, logits = network(X)  # (n, d), (h, n, k)
+            if settings.membership == "gumbel":
+                Pi = gumbel_softmax(logits, settings.temperature, generator=generator.manual_seed(mix(seed, step)))
+            else:
+                Pi = (logits.float() / settings.temperature).softmax(-1)
+            fine_tuning = stage == "fine-tuning"
+            use_cut = not fine_tuning or settings.cut_in_finetuning
+            terms: Terms = objective(Z, Pi, use_cluster_rate=fine_tuning, use_cut=use_cut)
+            loss = terms.total.mean()  # over the heads
+
+            optimizer.zero_grad(set_to_none=True)
+            dZ, dlogits = _backward(loss, Z, logits)
+            finite = loss.isfinite() & dZ.isfinite().all() & dlogits.isfinite().all()
+            for group in optimizer.param_groups:
+                group["lr"] = lr
+            if fused:
+                optimizer.found_inf = (~finite).float()  # type: ignore[attr-defined] # Adam then skips, on the device
+                optimizer.step()
+            elif finite:
+                optimizer.step()
+
+            figures = torch.stack([t.detach().expand(settings.n_heads) for t in terms[:5]])
+            record: Record = {"step": step, "epoch": step // plan.steps_per_epoch, "stage": stage, "lr": lr}
+            monitor.add(record, figures, logits.detach(), finite, first_of_stage=step in (0, plan.warmup_steps))
+            facts["step"] = step + 1
+
+            at_interval = (step + 1) % FLUSH_STEPS == 0
+            stopping = step + 1 == plan.total_steps or interrupt.requested
+            due = checkpoint is not None and time.monotonic() - saved_at > CHECKPOINT_SECONDS
+            if not (at_interval or stopping or due):
+                continue
+            records = monitor.flush()
+            history += records
+            if metrics:
+                metrics.append(records)
+            if board:
+                _write_board(board, records)
+            bar.update(len(records))
+            bar.set_description(stage, refresh=False)
+            bar.set_postfix(_postfix(records[-1], n_clusters), refresh=True)
+            if int(monitor.skipped) >= MAX_SKIPPED:
+                raise FloatingPointError(_why_not_finite(records[-1], figures, settings, dtype))
+            if at_interval and not stopping:
+                watch_collapse(monitor, network, objective, optimizer, settings, facts, seed)
+            if checkpoint and (due or stopping):
+                save_checkpoint(checkpoint, modules, optimizer, monitor.state(), {"facts": facts, "identity": identity})
+                saved_at = time.monotonic()
+            if stopping:
+                break
+
+    if board:
+        board.close()
+    finished = facts["step"] == plan.total_steps
+    if not finished:
+        warnings.warn(
+            f"Stopped by Ctrl-C after step {facts['step']} of {plan.total_steps}; the model is kept as it is.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return Trained(network.eval(), monitor.best_head(), history, facts["gamma"], finished)
+
+
+def _network_config(settings: Settings, D: int, n_clusters: int) -> NetworkConfig:
+    return NetworkConfig(
+        in_dim=D,
+        n_clusters=n_clusters,
+        hidden_dim=settings.hidden_dim,
+        embedding_dim=settings.embedding_dim,
+        depth=settings.depth,
+        n_heads=settings.n_heads,
+        linear_path=settings.pca_start,
+        bn_momentum=settings.bn_momentum,
+    )
+
+
+def _objective(settings: Settings, s: int) -> CgMCR2Objective | ReferenceObjective:
+    if settings.objective == "reference":
+        return ReferenceObjective(settings.eps, settings.gamma, s)
+    return CgMCR2Objective(settings.eps, settings.gamma, s, affinity=settings.affinity, penalty=settings.penalty)
+
+
+def _backward(loss: Tensor, Z: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+    """``loss.backward()``, and the gradients that enter the network: where they are finite, so are the parameters'."""
+    Z.retain_grad()
+    logits.retain_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    zero = loss.new_zeros(1)
+    return zero if Z.grad is None else Z.grad, zero if logits.grad is None else logits.grad
+
+
+def _why_not_finite(record: Record, figures: Tensor, settings: Settings, dtype: torch.dtype) -> str:
+    broken = [
+        name
+        for name, value in zip(("loss", "R", "Rc", "cut", "penalty"), figures, strict=True)
+        if not value.isfinite().all()
+    ]
+    what = f"the term {', '.join(broken[1:]) or broken[0]}" if broken else "the gradient"
+    advice = "lower the learning rate" + (" or use precision='float32'" if dtype != torch.float32 else "")
+    return (
+        f"Training stopped at step {record['step']}: {what} was not finite in {MAX_SKIPPED} steps in a row "
+        f"(learning rate {settings.lr:g}, eps {settings.eps:g}, gamma {settings.gamma:g}); {advice}."
+    )
+
+
+def _postfix(record: Record, k: int) -> dict[str, str]:
+    shown = {name: f"{record[name]:.3g}" for name in ("R", "Rc", "cut", "penalty") if record[name] is not None}
+    return {**shown, "live": f"{max(record['live_clusters'])}/{k}"}
+
+
+def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+    flat_old, flat_new = {**old, **old["settings"]}, {**new, **new["settings"]}
+    names = [name for name in flat_new if name != "settings" and flat_old.get(name) != flat_new[name]]
+    return "; ".join(f"{name} {flat_old.get(name)} there, {flat_new[name]} now" for name in names[:3])
+
+
+def _tensorboard(folder: Path | None) -> Any:
+    if folder is None:
+        raise ValueError("TensorBoard needs a folder to write to; give one.")
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ImportError("TensorBoard is not installed; install it with: pip install 'cgmcr2[log]'") from error
+    return SummaryWriter(str(folder / "tensorboard"))
+
+
+def _write_board(board: Any, records: list[Record]) -> None:
+    for record in records:
+        for name in ("loss", "R", "Rc", "cut", "penalty", "lr"):
+            if record[name] is not None:
+                board.add_scalar(name, record[name], record["step"])
+        board.add_scalar("live_clusters", max(record["live_clusters"]), record["step"])
