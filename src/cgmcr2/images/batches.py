@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -25,7 +25,7 @@ def iter_decoded(
     size: int | None = None,
     num_workers: int | None = None,
     window: int = 64,
-) -> Iterator[tuple[int, T | str]]:
+) -> Generator[tuple[int, T | str], None, None]:
     """Yield ``(index, transform(image))`` for the images in order, or ``(index, reason)`` for one that cannot be read.
 
     Threads do the work: Pillow lets go of the interpreter while it decodes, and processes measured no faster. At most
