@@ -90,8 +90,8 @@ def damages(store: Path, number: int, dim: int, dtype: str) -> list[str]:
         if not index.ids:
             return []
         rows = map_rows(store, number)
-    except (ValueError, OSError, EOFError) as error:
-        return [str(error)]
+    except Exception as error:  # a damaged header of a .npy raises nearly anything
+        return [f"shard {number}: {error}"]
     name = shard_paths(store, number)[0].name
     if rows.shape != (len(index.ids), dim) or rows.dtype != np.dtype(dtype):
         return [f"{name} is {rows.dtype} of shape {rows.shape}, not {dtype} of shape {(len(index.ids), dim)}"]

@@ -11,7 +11,6 @@ import functools
 import hashlib
 import io
 import json
-import operator
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cgmcr2._files import write_text
-from cgmcr2.features.shards import ShardIndex, damages, map_rows, read_index, shard_numbers, write_shard
+from cgmcr2.features.shards import ShardIndex, damages, map_rows, read_index, shard_numbers, shard_paths, write_shard
 from cgmcr2.features.sources import FeatureSource
 
 DTYPES = ("float32", "float16")
@@ -30,7 +29,7 @@ DTYPES = ("float32", "float16")
 
 @dataclass
 class Manifest:
-    """What ``manifest.json`` holds. The first five fields say what a row is; stores that differ there never mix."""
+    """What ``manifest.json`` holds. Fingerprint to dtype say what a row is: rows that differ there never mix."""
 
     encoder: str
     fingerprint: str  # of the encoder: weights and preprocessing
@@ -101,6 +100,12 @@ class FeatureStore:
             indices = [(number, read_index(path, number)) for number in shard_numbers(path)]
             manifest.runs = [(number, 0, len(index.ids)) for number, index in indices if index.ids]
             manifest.errors = [(error[0], error[3]) for _, index in indices for error in index.errors]
+        lost = [number for number in {run[0] for run in manifest.runs} if not shard_paths(path, number)[0].is_file()]
+        if lost:
+            raise ValueError(
+                f"the feature store {str(path)!r} has lost {shard_paths(path, min(lost))[0].name} "
+                f"({len(lost)} missing in all): run the same embed command again"
+            )
         return cls(path, manifest)
 
     @classmethod
@@ -129,7 +134,8 @@ class FeatureStore:
         prepare(path, manifest, must_be_new=True)
         manifest.runs = []
         for number, start in enumerate(range(0, rows, shard_size)):
-            block = np.asarray(features[start : start + shard_size]).astype(dtype)
+            with np.errstate(over="ignore"):
+                block = np.asarray(features[start : start + shard_size]).astype(dtype)
             if not np.isfinite(block).all():
                 raise ValueError(
                     f"the features of rows {start} to {start + len(block) - 1} are not all finite in {dtype}"
@@ -161,8 +167,8 @@ class FeatureStore:
     @functools.cached_property
     def content_fingerprint(self) -> str:
         """A hash of encoder, ids and rows in order: equal for equal features, however they are spread over shards."""
-        identity = [*_identity(self.manifest), *map(operator.itemgetter(0, 1), self._entries())]
-        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+        content = [*_identity(self.manifest), *self._entries()]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     @functools.cached_property
     def ids(self) -> list[str]:
@@ -171,12 +177,11 @@ class FeatureStore:
 
     def _entries(self) -> list[tuple[str, int]]:
         """The id and the checksum of each row."""
-        last, index, entries = -1, ShardIndex(), list[tuple[str, int]]()
+        read = functools.lru_cache(64)(functools.partial(read_index, self.path))  # later additions lie in between
+        entries: list[tuple[str, int]] = []
         for shard, first, count in self._runs.tolist():
-            if shard != last:
-                last, index = shard, read_index(self.path, shard)
             part = slice(first, first + count)
-            entries += zip(index.ids[part], index.checksums[part], strict=True)
+            entries += zip(read(shard).ids[part], read(shard).checksums[part], strict=True)
         return entries
 
     def __len__(self) -> int:
@@ -220,9 +225,8 @@ class FeatureStore:
 
     def verify(self) -> None:
         """Read everything and raise a ``ValueError`` that says what is damaged, if anything is."""
-        found = [
-            text for n in shard_numbers(self.path) for text in damages(self.path, n, self.dim, self.manifest.dtype)
-        ]
+        shards = np.unique(self._runs[:, 0]).tolist()
+        found = [text for number in shards for text in damages(self.path, number, self.dim, self.manifest.dtype)]
         if not found:
             try:
                 if len(set(self.ids)) != len(self):

@@ -1,0 +1,224 @@
+"""The store reads like the array it was made from, and notices when a byte of it is wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pickle
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from cgmcr2.features import FeatureStore
+from cgmcr2.features.shards import read_index, shard_numbers, write_shard
+from cgmcr2.features.store import Manifest
+
+X = np.random.default_rng(0).normal(size=(23, 5)).astype(np.float32)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FeatureStore:
+    return FeatureStore.create(tmp_path / "store", X, shard_size=4, fingerprint="abc", encoder="test")
+
+
+def test_reads_like_the_array(store: FeatureStore) -> None:
+    assert store.shape == X.shape
+    assert len(store) == 23
+    assert store.dim == 5
+    for rows in (
+        slice(None),
+        slice(3, 17),
+        slice(20, 2, -3),
+        slice(0, 0),
+        [22, 0, 5, 5, -1],
+        np.array([7], np.uint8),
+        np.arange(23) % 3 == 0,
+        np.array([], np.int64),
+        [],
+    ):
+        got = store[rows]
+        assert got.dtype == np.float32
+        np.testing.assert_array_equal(
+            got, X[rows if isinstance(rows, slice) else np.asarray(rows, None if len(rows) else int)]
+        )
+    np.testing.assert_array_equal(store[-2], X[-2])
+    np.testing.assert_array_equal(np.stack(list(store)), X)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=hnp.arrays(np.int64, st.integers(0, 60), elements=st.integers(-23, 22)))
+def test_any_rows_in_any_order(tmp_path_factory: pytest.TempPathFactory, rows: np.ndarray) -> None:
+    path = tmp_path_factory.getbasetemp() / "any-rows"
+    store = FeatureStore.open(path) if path.exists() else FeatureStore.create(path, X, shard_size=3)
+    np.testing.assert_array_equal(store[rows], X[rows])
+
+
+@pytest.mark.parametrize("rows", [[23], [-24], [0.5], [[1, 2]], [True, False], "a"])
+def test_what_is_no_row_is_an_index_error(store: FeatureStore, rows: object) -> None:
+    with pytest.raises(IndexError):
+        store[rows]
+
+
+def test_open_gives_the_same(store: FeatureStore) -> None:
+    again = FeatureStore.open(store.path)
+    assert again.ids == [str(row) for row in range(23)]
+    assert again.fingerprint == "abc"
+    assert again.content_fingerprint == store.content_fingerprint
+    np.testing.assert_array_equal(again[:], X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(again))[:], X)
+    with again:
+        pass
+    np.testing.assert_array_equal(again[:], X)  # closed, and opened again by reading
+
+
+def test_the_files_are_those_of_the_design(store: FeatureStore) -> None:
+    assert sorted(os.listdir(store.path))[:3] == ["manifest.json", "shard-00000.json", "shard-00000.npy"]
+    np.testing.assert_array_equal(np.load(store.path / "shard-00001.npy"), X[4:8])
+    manifest = json.loads((store.path / "manifest.json").read_text())
+    assert manifest["fingerprint"] == "abc"
+    assert (manifest["dim"], manifest["dtype"], manifest["shard_size"]) == (5, "float32", 4)
+    assert json.loads((store.path / "shard-00001.json").read_text())["ids"] == ["4", "5", "6", "7"]
+
+
+def test_float16_halves_the_disk_and_reads_as_float32(tmp_path: Path) -> None:
+    store = FeatureStore.create(tmp_path / "half", X, dtype="float16")
+    assert store[:].dtype == np.float32
+    np.testing.assert_array_equal(store[:], X.astype(np.float16).astype(np.float32))
+    assert np.load(tmp_path / "half" / "shard-00000.npy").nbytes == X.nbytes // 2
+    with pytest.raises(ValueError, match="not all finite in float16"):
+        FeatureStore.create(tmp_path / "over", X * 1e6, dtype="float16")
+
+
+def test_content_fingerprint_knows_rows_ids_and_order_but_not_shards(tmp_path: Path) -> None:
+    def made(name: str, rows: np.ndarray, ids: list[str] | None = None, shard_size: int = 4) -> str:
+        return FeatureStore.create(tmp_path / name, rows, ids, shard_size=shard_size).content_fingerprint
+
+    first = made("a", X)
+    assert made("b", X, shard_size=7) == first
+    changed = X.copy()
+    changed[9, 3] = np.nextafter(changed[9, 3], 9)
+    assert made("c", changed) != first
+    assert made("d", X, [f"{row}!" for row in range(23)]) != first
+    assert made("e", X[::-1], [str(row) for row in range(22, -1, -1)]) != first
+
+
+def test_many_shards_need_few_open_files(tmp_path: Path) -> None:
+    rows = np.arange(60, dtype=np.float32)[:, None]
+    FeatureStore.create(tmp_path / "many", rows, shard_size=1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (80, hard))
+    try:
+        store = FeatureStore.open(tmp_path / "many")
+        order = np.random.default_rng(0).permutation(60)
+        np.testing.assert_array_equal(store[order], rows[order])
+        assert 0 < Path("/proc/self/maps").read_text().count("/many/shard-") <= 20
+        store.close()
+        assert Path("/proc/self/maps").read_text().count("/many/shard-") == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_verify_passes_and_then_finds_any_flipped_byte(store: FeatureStore) -> None:
+    store.verify()
+    random = np.random.default_rng(0)
+    for name in ("shard-00002.npy", "shard-00002.json"):
+        whole = (store.path / name).read_bytes()
+        for place in [0, 10, len(whole) - 2, *random.integers(0, len(whole) - 1, 25)]:
+            broken = bytearray(whole)
+            broken[place] ^= 1 << int(random.integers(0, 8))
+            if broken.split() == whole.split():  # white space in the header of the .npy or of the json says nothing
+                continue
+            (store.path / name).write_bytes(broken)
+            with pytest.raises(ValueError, match="is damaged"):
+                FeatureStore.open(store.path).verify()
+        (store.path / name).write_bytes(whole[:-3])
+        with pytest.raises(ValueError, match="is damaged"):
+            FeatureStore.open(store.path).verify()
+        (store.path / name).write_bytes(whole)
+    store.verify()
+
+
+def test_verify_names_the_image(store: FeatureStore) -> None:
+    path = store.path / "shard-00002.npy"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"row 3 of shard-00002.npy \('11'\) does not match its checksum"):
+        store.verify()
+
+
+def test_verify_finds_what_is_not_finite(store: FeatureStore) -> None:
+    index = read_index(store.path, 1)
+    rows = X[4:8].copy()
+    rows[2, 2] = np.nan
+    write_shard(store.path, 1, rows, index)
+    with pytest.raises(ValueError, match=r"row 2 of shard-00001.npy \('6'\) is not finite"):
+        store.verify()
+
+
+def test_a_lost_shard_is_noticed_when_opening(store: FeatureStore) -> None:
+    (store.path / "shard-00003.npy").unlink()
+    with pytest.raises(ValueError, match=r"has lost shard-00003.npy"):
+        FeatureStore.open(store.path)
+
+
+def test_what_is_no_store_is_one_sentence(tmp_path: Path, store: FeatureStore) -> None:
+    with pytest.raises(FileNotFoundError, match="is not a feature store"):
+        FeatureStore.open(tmp_path / "absent")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ValueError, match="is not a feature store"):
+        FeatureStore.open(tmp_path / "other")
+    for text in ("{", "[]", '{"format": 1}'):
+        (store.path / "manifest.json").write_text(text)
+        with pytest.raises(ValueError, match="is damaged"):
+            FeatureStore.open(store.path)
+
+
+def test_unfinished_is_refused_unless_asked_for(store: FeatureStore) -> None:
+    manifest = Manifest.read(store.path)
+    manifest.runs = None
+    manifest.write(store.path)
+    with pytest.raises(ValueError, match="is not finished: run the same embed command again"):
+        FeatureStore.open(store.path)
+    assert len(FeatureStore.open(store.path, partial=True)) == 23
+
+
+def test_create_refuses_what_is_there_or_does_not_fit(tmp_path: Path, store: FeatureStore) -> None:
+    with pytest.raises(ValueError, match="already"):
+        FeatureStore.create(store.path, X)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.jpg").write_bytes(b"x")
+    with pytest.raises(ValueError, match="holds other things"):
+        FeatureStore.create(tmp_path / "photos", X)
+    with pytest.raises(ValueError, match="is a file"):
+        FeatureStore.create(tmp_path / "photos" / "a.jpg", X)
+    with pytest.raises(ValueError, match="23 rows need as many different ids, but 23"):
+        FeatureStore.create(tmp_path / "x", X, ["same"] * 23)
+    with pytest.raises(ValueError, match="float32 or float16"):
+        FeatureStore.create(tmp_path / "x", X, dtype="int8")
+    with pytest.raises(ValueError, match=r"shape \(rows, width\)"):
+        FeatureStore.create(tmp_path / "x", X[0])
+    assert os.listdir(tmp_path / "photos") == ["a.jpg"]
+
+
+def test_errors_as_csv_with_any_name(tmp_path: Path, store: FeatureStore) -> None:
+    odd = ['quo"te,.jpg', "new\nline.jpg", "caf\udce9.jpg", "<script>.jpg", "日本.jpg"]
+    store.errors = [(name, "the file is empty") for name in odd]
+    store.write_errors_csv(tmp_path / "errors.csv")
+    with open(tmp_path / "errors.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["path", "reason"]
+    assert [row[0] for row in rows[1:]] == [*odd[:2], "caf\\udce9.jpg", *odd[3:]]
+
+
+def test_odd_ids_survive_the_disk(tmp_path: Path) -> None:
+    ids = ["caf\udce9.jpg", "new\nline", '"', "<script>", "日本"]
+    FeatureStore.create(tmp_path / "odd", X[:5], ids)
+    assert FeatureStore.open(tmp_path / "odd").ids == ids
+    assert shard_numbers(tmp_path / "odd") == [0]
