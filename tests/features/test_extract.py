@@ -1,0 +1,431 @@
+"""Embedding can be killed, repeated, shared and fed with rubbish; what comes out depends on the images alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+
+from cgmcr2.features import FeatureStore, extract
+from cgmcr2.features.store import Manifest
+from cgmcr2.images import Catalog
+
+
+class Colour:
+    """The mean colour, and a trace of the batch that the image was in: equal stores were made from equal batches."""
+
+    name = "colour"
+    dim = 4
+    image_size = 4
+
+    def __init__(self, fingerprint: str = "colour-1", seconds: float = 0.0) -> None:
+        self.fingerprint, self.seconds = fingerprint, seconds
+        self.batches: list[int] = []
+
+    def preprocess(self, image: Image.Image) -> npt.NDArray[np.uint8]:
+        return np.asarray(image.resize((4, 4)))
+
+    def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        time.sleep(self.seconds * len(batch))
+        self.batches.append(len(batch))
+        means = batch.mean(axis=(1, 2))
+        return np.column_stack([means, np.full(len(batch), means.sum())]).astype(np.float32)
+
+
+def fill(folder: Path, numbers: range, seed: int = 0) -> None:
+    folder.mkdir(exist_ok=True)
+    for number in numbers:
+        colour = np.random.default_rng([seed, number]).integers(0, 256, 3)
+        Image.new("RGB", (6, 5), tuple(colour.tolist())).save(folder / f"{number:03}.png")
+        os.utime(folder / f"{number:03}.png", ns=(seed, seed))  # so that folders made twice are equal
+
+
+def run(folder: Path, store: Path, encoder: Colour | None = None, **options: Any) -> FeatureStore:
+    options = {"batch_size": 3, "shard_size": 8, "progress": False, **options}
+    return extract(Catalog.from_source(folder), encoder or Colour(), store, **options)
+
+
+def test_the_fake_is_an_encoder() -> None:
+    from cgmcr2.encoders.base import Encoder  # here: the killed processes below need no torch
+
+    assert isinstance(Colour(), Encoder)
+
+
+def test_rows_are_the_images_in_order(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(30))
+    encoder = Colour()
+    store = run(tmp_path / "photos", tmp_path / "store", encoder)
+    assert store.ids == [f"{number:03}.png" for number in range(30)]
+    expected = [np.random.default_rng([0, number]).integers(0, 256, 3) for number in range(30)]
+    np.testing.assert_allclose(store[:][:, :3], expected, atol=0.5)
+    assert encoder.batches == [3, 3, 2] * 3 + [3, 3]  # no batch reaches across a shard
+    assert store.added == 30
+    assert store.errors == []
+    store.verify()
+    assert store.fingerprint == "colour-1"
+    manifest = json.loads((tmp_path / "store" / "manifest.json").read_text())
+    assert manifest["catalog"] == Catalog.from_source(tmp_path / "photos").fingerprint
+    assert "4 px" in manifest["preprocessing"]
+
+
+def test_a_second_run_computes_nothing_and_writes_nothing(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(20))
+    (tmp_path / "photos" / "broken.png").write_bytes(b"no image")
+    run(tmp_path / "photos", tmp_path / "store")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").iterdir()}
+    encoder = Colour()
+    store = run(tmp_path / "photos", tmp_path / "store", encoder)
+    assert encoder.batches == []
+    assert store.added == 0
+    assert len(store.errors) == 1
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "store").iterdir()} == before
+
+
+def test_new_changed_and_removed_files_cost_only_themselves(tmp_path: Path) -> None:
+    photos, other = tmp_path / "photos", Colour()
+    fill(photos, range(5, 25))
+    run(photos, tmp_path / "store")
+    fill(photos, range(3))  # new ones sort first
+    fill(photos, range(10, 12), seed=1)  # changed
+    (photos / "007.png").unlink()
+    store = run(photos, tmp_path / "store", other)
+    assert sum(other.batches) == store.added == 5
+    fresh = run(photos, tmp_path / "fresh")
+    assert store.ids == fresh.ids
+    np.testing.assert_array_equal(store[:][:, :3], fresh[:][:, :3])
+    assert FeatureStore.open(tmp_path / "store").ids == fresh.ids
+    store.verify()
+    # and back again: what was computed once is still there
+    fill(photos, range(7, 8))
+    again = Colour()
+    run(photos, tmp_path / "store", again)
+    assert again.batches == []
+
+
+def test_a_changed_file_of_the_same_size_is_seen_by_its_time(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    Image.new("RGB", (4, 4), (1, 2, 3)).save(photos / "a.bmp")
+    first = run(photos, tmp_path / "store")[:]
+    Image.new("RGB", (4, 4), (3, 2, 1)).save(photos / "a.bmp")
+    assert run(photos, tmp_path / "store")[:].tolist() != first.tolist()
+
+
+def hostile(folder: Path) -> set[str]:
+    """A folder with good images and every kind of bad file; the names of the bad ones."""
+    fill(folder, range(6))
+    good = (folder / "000.png").read_bytes()
+    for name in (b"new\nline.png", b"quo\"te's.png", b"<script>alert(1)<script>.png", b"caf\xe9.png"):
+        (folder / os.fsdecode(name)).write_bytes(good)
+    random = np.random.default_rng(0)
+    Image.fromarray(random.integers(0, 256, (64, 64, 3), np.uint8)).save(folder / "noise.jpg")
+    jpeg = (folder / "noise.jpg").read_bytes()
+    bad = {
+        "empty.jpg": b"",
+        "text.jpg": b"hello",
+        "cut.jpg": jpeg[: len(jpeg) // 2],
+        "cut.png": good[:40],
+        "notes.txt": b"hi",
+    }
+    header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (60_000).to_bytes(4, "big") * 2 + b"\x08\x02\0\0\0"
+    bad["bomb.png"] = header + bytes(4)
+    for name, data in bad.items():
+        (folder / name).write_bytes(data)
+    os.mkfifo(folder / "pipe.jpg")
+    (folder / "gone.jpg").symlink_to("nowhere")
+    (folder / "loop").symlink_to(folder)
+    return {*bad, "pipe.jpg", "gone.jpg", "loop"}
+
+
+def test_hostile_folder_leaves_the_good_and_lists_the_bad(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    bad = hostile(tmp_path / "photos")
+    store = run(tmp_path / "photos", tmp_path / "store")
+    assert len(store) == 6 + 4 + 1
+    assert {os.fsencode(id) for id in store.ids} >= {b"new\nline.png", b"caf\xe9.png", b"quo\"te's.png"}
+    assert {id for id, _ in store.errors} == bad
+    assert all(reason for _, reason in store.errors)
+    assert FeatureStore.open(tmp_path / "store").errors == store.errors
+    assert not [warning for warning in recwarn if "PIL" in str(warning.filename)]
+    store.verify()
+
+
+def test_what_failed_is_tried_again_and_does_not_grow_the_store(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    fill(photos, range(10))
+    whole = (photos / "004.png").read_bytes()
+    (photos / "004.png").write_bytes(bytes(len(whole)))
+    os.utime(photos / "004.png", ns=(0, 0))
+    store = run(photos, tmp_path / "store")
+    assert [id for id, _ in store.errors] == ["004.png"]
+    files = sorted(os.listdir(tmp_path / "store"))
+    run(photos, tmp_path / "store")
+    assert sorted(os.listdir(tmp_path / "store")) == files
+    (photos / "004.png").write_bytes(whole)  # as if a disk came back: the same file, readable now
+    os.utime(photos / "004.png", ns=(0, 0))
+    store = run(photos, tmp_path / "store")
+    assert store.errors == []
+    assert store.ids == [f"{number:03}.png" for number in range(10)]
+
+
+def test_no_readable_image_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.txt").write_text("hello")
+    (tmp_path / "photos" / "b.jpg").write_text("")
+    with pytest.raises(ValueError, match=r"none of the 2 files .* \(the first: 'a.txt', not an image"):
+        run(tmp_path / "photos", tmp_path / "store")
+
+
+def test_another_encoder_or_preprocessing_is_refused_with_both_fingerprints(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(3))
+    run(tmp_path / "photos", tmp_path / "store")
+    with pytest.raises(ValueError, match=r"colour-1.*colour-2") as caught:
+        run(tmp_path / "photos", tmp_path / "store", Colour("colour-2"))
+    assert "\n" not in str(caught.value)
+    larger = Colour()
+    larger.image_size = 8
+    with pytest.raises(ValueError, match=r"for 4 px.*for 8 px"):
+        run(tmp_path / "photos", tmp_path / "store", larger)
+    with pytest.raises(ValueError, match=r"float32.*float16"):
+        run(tmp_path / "photos", tmp_path / "store", dtype="float16")
+    assert len(FeatureStore.open(tmp_path / "store")) == 3
+
+
+def test_float16_and_what_does_not_fit_in_it(tmp_path: Path) -> None:
+    class Loud(Colour):
+        def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+            features = super().encode(batch)
+            features[:, 3] = np.where(features[:, 0] > 128, 1e6, 1)
+            return features
+
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name, red in (("a.png", 0), ("b.png", 255), ("c.png", 10)):
+        Image.new("RGB", (4, 4), (red, 0, 0)).save(photos / name)
+    store = run(photos, tmp_path / "store", Loud(), dtype="float16")
+    assert store.ids == ["a.png", "c.png"]
+    assert store.errors == [("b.png", "the encoder gave a feature that is not finite in float16")]
+    assert store[:].tolist() == [[0, 0, 0, 1], [10, 0, 0, 1]]
+
+
+def test_batches_are_halved_until_they_fit(tmp_path: Path) -> None:
+    class Small(Colour):
+        def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+            if len(batch) > 5:
+                raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+            return super().encode(batch)
+
+    fill(tmp_path / "photos", range(40))
+    encoder = Small()
+    store = run(tmp_path / "photos", tmp_path / "store", encoder, batch_size="auto", shard_size=40)
+    assert len(store) == 40
+    assert max(encoder.batches) == 4
+
+    class Hopeless(Colour):
+        def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+            raise MemoryError("not even one")
+
+    with pytest.raises(MemoryError):
+        run(tmp_path / "photos", tmp_path / "other", Hopeless())
+
+
+def test_other_faults_of_the_encoder_are_not_hidden(tmp_path: Path) -> None:
+    class Wrong(Colour):
+        def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+            return super().encode(batch)[:, :2]
+
+    fill(tmp_path / "photos", range(4))
+    with pytest.raises(
+        ValueError, match=r"gave features of shape \(3, 2\) for 3 images, but says that they are 4 wide"
+    ):
+        run(tmp_path / "photos", tmp_path / "store", Wrong())
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch_size": 0}, {"batch_size": "big"}, {"shard_index": 2, "num_shards": 2}, {"dtype": "int8"}]
+)
+def test_bad_settings_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    fill(tmp_path / "photos", range(1))
+    with pytest.raises(ValueError, match="must be"):
+        run(tmp_path / "photos", tmp_path / "store", **options)
+
+
+def test_a_folder_of_other_things_is_not_written_to(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(2))
+    with pytest.raises(ValueError, match="holds other things"):
+        run(tmp_path / "photos", tmp_path / "photos")
+    assert sorted(os.listdir(tmp_path / "photos")) == ["000.png", "001.png"]
+
+
+def test_several_machines_make_the_store_of_one(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(45))
+    (tmp_path / "photos" / "020.png").write_bytes(b"")
+    alone = run(tmp_path / "photos", tmp_path / "alone")
+    partial = run(tmp_path / "photos", tmp_path / "shared", shard_index=2, num_shards=3)
+    assert 0 < len(partial) < 44
+    with pytest.raises(ValueError, match="not finished"):
+        FeatureStore.open(tmp_path / "shared")
+    run(tmp_path / "photos", tmp_path / "shared", shard_index=0, num_shards=3)
+    together = run(tmp_path / "photos", tmp_path / "shared", shard_index=1, num_shards=3)
+    assert together.content_fingerprint == alone.content_fingerprint
+    assert together.errors == alone.errors
+    assert FeatureStore.open(tmp_path / "shared").ids == alone.ids
+
+
+def test_the_same_command_twice_at_once(tmp_path: Path) -> None:
+    """A second process finishes everything while the first is at its first batch."""
+    fill(tmp_path / "photos", range(30))
+
+    class Overtaken(Colour):
+        def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+            if not self.batches:
+                run(tmp_path / "photos", tmp_path / "store")
+            return super().encode(batch)
+
+    store = run(tmp_path / "photos", tmp_path / "store", Overtaken())
+    store.verify()
+    assert len(list((tmp_path / "store").glob("shard-*.npy"))) == 4
+    assert store.content_fingerprint == run(tmp_path / "photos", tmp_path / "alone").content_fingerprint
+
+
+def test_damaged_and_deleted_shards_are_made_again(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(30))
+    before = run(tmp_path / "photos", tmp_path / "store").content_fingerprint
+    (tmp_path / "store" / "shard-00001.json").write_text("{")
+    (tmp_path / "store" / "shard-00002.npy").unlink()
+    encoder = Colour()
+    store = run(tmp_path / "photos", tmp_path / "store", encoder)
+    assert sum(encoder.batches) == 16
+    store.verify()
+    assert store.content_fingerprint == before
+
+
+def test_old_temporary_files_are_cleared(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(3))
+    (tmp_path / "store").mkdir()
+    for name, age in ((".shard-00000.npy.x.part.npy", 7200), (".shard-00001.npy.y.part.npy", 0)):
+        (tmp_path / "store" / name).write_bytes(b"x")
+        os.utime(tmp_path / "store" / name, (time.time() - age,) * 2)
+    run(tmp_path / "photos", tmp_path / "store")
+    assert sorted(name for name in os.listdir(tmp_path / "store") if name.startswith(".")) == [
+        ".shard-00001.npy.y.part.npy"
+    ]
+
+
+def test_a_reader_sees_the_old_rows_until_the_new_ones_are_whole(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(10))
+    old = run(tmp_path / "photos", tmp_path / "store")
+    before = old[:]
+    fill(tmp_path / "photos", range(10, 40))
+
+    class Killed(Colour):
+        def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+            if len(self.batches) == 5:
+                raise KeyboardInterrupt
+            return super().encode(batch)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "photos", tmp_path / "store", Killed())
+    np.testing.assert_array_equal(FeatureStore.open(tmp_path / "store")[:], before)
+    assert len(run(tmp_path / "photos", tmp_path / "store")) == 40
+
+
+SCRIPT = """
+import os, signal, sys
+sys.path[:0] = [{tests!r}, {src!r}]
+from test_extract import Colour, run
+from pathlib import Path
+renames, allowed = 0, int(sys.argv[2])
+replace = os.replace
+def counted(source, target):
+    global renames
+    replace(source, target)
+    renames += 1
+    if renames == allowed:
+        os.kill(os.getpid(), signal.SIGKILL)
+os.replace = counted
+run(Path({photos!r}), Path(sys.argv[1]), Colour(seconds=float(sys.argv[3])))
+"""
+
+
+@pytest.fixture
+def killable(tmp_path: Path) -> tuple[str, Path]:
+    """A script that embeds into the store it is given, and a store that was made without interruption."""
+    photos = tmp_path / "photos"
+    fill(photos, range(40))
+    (photos / "011.png").write_bytes(b"broken")
+    whole = run(photos, tmp_path / "whole")
+    here = Path(__file__).resolve()
+    script = SCRIPT.format(tests=str(here.parent), src=str(here.parents[2] / "src"), photos=str(photos))
+    assert len(whole) == 39
+    return script, tmp_path / "whole"
+
+
+def start(script: str, store: Path, allowed: int = 0, seconds: float = 0.0) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", script, str(store), str(allowed), str(seconds)])
+
+
+def assert_same(store: Path, whole: Path) -> None:
+    got, expected = FeatureStore.open(store), FeatureStore.open(whole)
+    got.verify()
+    assert got.content_fingerprint == expected.content_fingerprint
+    assert got.ids == expected.ids
+    assert got.errors == expected.errors
+    assert Manifest.read(store) == Manifest.read(whole)
+    for path in whole.iterdir():
+        assert (store / path.name).read_bytes() == path.read_bytes()
+
+
+def test_killed_between_any_two_renames_it_gives_the_same_bytes(tmp_path: Path, killable: tuple[str, Path]) -> None:
+    script, whole = killable
+    store = tmp_path / "store"
+    codes = []
+    while not codes or codes[-1] != 0:  # each run gets two renames further: after the rows, after their json, ...
+        codes.append(start(script, store, allowed=2).wait(timeout=60))
+        assert len(codes) < 20
+    assert codes.count(-signal.SIGKILL) >= 4
+    assert_same(store, whole)
+
+
+def test_killed_at_any_moment_it_gives_the_same_bytes(tmp_path: Path, killable: tuple[str, Path]) -> None:
+    script, whole = killable
+    store = tmp_path / "store"
+    random = np.random.default_rng(0)
+    for _ in range(4):
+        process = start(script, store, seconds=0.01)
+        deadline = time.monotonic() + 30
+        while not (store / "manifest.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(float(random.uniform(0, 0.4)))
+        process.kill()
+        process.wait()
+    assert start(script, store).wait(timeout=60) == 0
+    assert_same(store, whole)
+
+
+def test_archives_resume_too(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(20))
+    archive = shutil.make_archive(str(tmp_path / "photos"), "gztar", tmp_path / "photos")
+    first = Colour()
+    store = run(Path(archive), tmp_path / "store", first)
+    assert len(store) == sum(first.batches) == 20
+    second = Colour()
+    run(Path(archive), tmp_path / "store", second)
+    assert second.batches == []
+
+
+def test_real_photos(shared_data: Path, tmp_path: Path) -> None:
+    catalog = Catalog.from_paths(sorted((shared_data / "photos").iterdir())[:50])
+    store = extract(catalog, Colour(), tmp_path / "store", progress=False)
+    assert store.shape == (50, 4)
+    assert store.errors == []
