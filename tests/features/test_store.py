@@ -144,6 +144,13 @@ def test_verify_passes_and_then_finds_any_flipped_byte(store: FeatureStore) -> N
     store.verify()
 
 
+def test_verify_notices_a_changed_id(store: FeatureStore) -> None:
+    path = store.path / "shard-00002.json"
+    path.write_text(path.read_text().replace('"9"', '"7"'))
+    with pytest.raises(ValueError, match="does not match its checksum"):
+        store.verify()
+
+
 def test_verify_names_the_image(store: FeatureStore) -> None:
     path = store.path / "shard-00002.npy"
     data = bytearray(path.read_bytes())

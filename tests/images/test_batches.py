@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import itertools
+import sys
 import tarfile
 import threading
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -88,7 +90,7 @@ def test_archives_from_many_threads(tmp_path: Path, kind: str) -> None:
     count = 120
     path = tmp_path / f"a.{kind}"
     random = np.random.default_rng(0)
-    images = random.integers(0, 256, (count, 9, 7, 3), np.uint8)
+    images = random.integers(0, 256, (count, 50, 40, 3), np.uint8)
 
     def encoded(number: int) -> bytes:
         file = io.BytesIO()
@@ -139,3 +141,31 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
     fill(tmp_path, 1)
     with pytest.raises(ValueError, match="at least 1"):
         next(iter_decoded(Catalog.from_source(tmp_path), red, num_workers=0))
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_threads_do_not_read_each_others_bytes(tmp_path: Path, kind: str) -> None:
+    contents = [bytes([number]) * 20_000 for number in range(200)]
+    path = tmp_path / f"a.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for number, data in enumerate(contents):
+                archive.writestr(str(number), data)
+    else:
+        with tarfile.open(path, "w") as tar:
+            for number, data in enumerate(contents):
+                info = tarfile.TarInfo(str(number))
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    catalog = Catalog.from_source(path)
+
+    def is_right(number: int) -> bool:
+        return catalog[number].load().read() == contents[number]  # type: ignore[union-attr]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads get in each other's way as often as they can
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(is_right, list(range(200)) * 10))
+    finally:
+        sys.setswitchinterval(interval)
