@@ -48,10 +48,26 @@ def test_rows_beyond_the_landmarks_are_placed_beside_their_like(monkeypatch: pyt
     np.testing.assert_array_equal(positions, project(Z))
 
 
-def test_a_landmark_stays_where_it_is() -> None:
+def test_points_do_not_cover_one_another_and_crowds_take_more_room() -> None:
+    from scipy.spatial import cKDTree
+
     rng = np.random.default_rng(0)
-    landmarks, positions = rng.standard_normal((2, 50, 2)).astype(np.float32)
-    np.testing.assert_allclose(projection._place_among(landmarks, landmarks, positions), positions, atol=1e-3)
+    labels = np.repeat([0, 1], [300, 100])
+    Z = np.eye(8)[labels] + 0.02 * rng.standard_normal((400, 8))  # two tight balls
+    positions = project(Z)
+    apart = cKDTree(positions).query(positions, 2)[0][:, 1]
+    assert np.median(apart) > 0.5 / np.sqrt(400)
+    area = [np.prod(positions[labels == c].std(0)) for c in (0, 1)]
+    assert 1.5 < area[0] / area[1] < 6
+
+
+def test_nearest_is_by_brute_force() -> None:
+    rng = np.random.default_rng(0)
+    points, landmarks = rng.standard_normal((50, 3)).astype("f4"), rng.standard_normal((7, 3)).astype("f4")
+    nearest, distance = projection._nearest(points, landmarks)
+    exact = ((points[:, None] - landmarks[None]) ** 2).sum(-1)
+    np.testing.assert_array_equal(nearest, exact.argmin(1))
+    np.testing.assert_allclose(distance, exact.min(1), atol=1e-5)
 
 
 def test_pca_is_the_plane_of_largest_spread() -> None:

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 Method = Literal["auto", "pca", "tsne", "umap"]
 
-LANDMARKS = 2_000  # t-SNE's time grows faster than n: 2,000 rows take some 6 s on one slow core
-NEIGHBOURS = 8  # that a row between landmarks is placed among
+LANDMARKS = 1_500  # the time of t-SNE grows faster than n: 1,500 rows take some 6 s on one slow core
 PCA_ROWS = 20_000  # enough for the directions of a few dozen components
 CHUNK = 8_192
 
@@ -18,9 +17,10 @@ CHUNK = 8_192
 def project(embedding: NDArray[Any], method: Method = "auto", *, seed: int = 0) -> NDArray[np.float32]:
     """Positions (n, 2) of the rows of an embedding (n, d), each axis in 0 ... 1; same input and seed, same positions.
 
-    "pca" shows the two directions of largest spread; "tsne" (which "auto" chooses from 10 rows on) and "umap" (needs
-    ``cgmcr2[viz]``) keep neighbours together. Those two lay out at most 2,000 landmark rows, drawn at random, and put
-    every other row among its nearest landmarks, so that time and memory stay bounded.
+    "pca" shows the two directions of largest spread. "tsne", which "auto" chooses from 10 rows on, and "umap", which
+    needs ``cgmcr2[viz]``, keep neighbours together: they lay out at most 1,500 landmark rows, drawn at random, so that
+    time and memory stay bounded; every other row lies close around its nearest landmark. Points are then pushed apart
+    where they would cover one another, so that the area of a group tells how many it holds.
 
     >>> rng = np.random.default_rng(0)
     >>> project(rng.standard_normal((100, 16)), "pca").shape
@@ -37,10 +37,10 @@ def project(embedding: NDArray[Any], method: Method = "auto", *, seed: int = 0) 
     rng = np.random.default_rng(seed)
     landmarks = np.arange(n) if n <= LANDMARKS else np.sort(rng.choice(n, LANDMARKS, replace=False))
     layout = _umap if method == "umap" else _tsne
-    positions = layout(components[landmarks], seed)
-    if n > LANDMARKS:
-        positions = _place_among(components, components[landmarks], positions)
-    return _unit_square(positions)
+    positions = _unit_square(layout(components[landmarks], seed))
+    nearest, distance = _nearest(components, components[landmarks])
+    radii = 0.35 * np.sqrt(np.bincount(nearest, minlength=len(landmarks)) / n)
+    return _unit_square(_around(_pushed_apart(positions, radii, seed), radii, nearest, distance))
 
 
 def _principal_components(embedding: NDArray[Any], count: int, seed: int) -> NDArray[np.float32]:
@@ -83,21 +83,52 @@ def _umap(points: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
     return positions
 
 
-def _place_among(
-    points: NDArray[np.float32], landmarks: NDArray[np.float32], positions: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Each point at the mean position of its nearest landmarks, the nearer the heavier (a landmark at its own)."""
+def _nearest(
+    points: NDArray[np.float32], landmarks: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """For each point its nearest landmark, and the square of the distance to it."""
     squares = np.einsum("md,md->m", landmarks, landmarks)
-    out = np.empty((len(points), 2), dtype=np.float32)
+    nearest, least = np.empty(len(points), np.int64), np.empty(len(points), np.float32)
     for start in range(0, len(points), CHUNK):
-        chunk = points[start : start + CHUNK]
-        distance = squares - 2 * chunk @ landmarks.T + np.einsum("cd,cd->c", chunk, chunk)[:, None]  # (c, m), squared
-        near = np.argpartition(distance, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
-        distance = np.maximum(np.take_along_axis(distance, near, axis=1), 0)
-        weight = 1 / (distance**2 + 1e-9)
-        weight /= weight.sum(axis=1, keepdims=True)
-        out[start : start + CHUNK] = np.einsum("cn,cnx->cx", weight, positions[near])
-    return out
+        part = slice(start, start + CHUNK)
+        distance = squares - 2 * points[part] @ landmarks.T  # (c, m), less the square of the point itself
+        nearest[part] = distance.argmin(axis=1)
+        least[part] = distance.min(axis=1) + np.einsum("cd,cd->c", points[part], points[part])
+    return nearest, least
+
+
+def _pushed_apart(
+    positions: NDArray[np.float32], radii: NDArray[np.float64], seed: int, rounds: int = 120
+) -> NDArray[np.float32]:
+    """Discs moved until few overlap: clusters that are well separated would be tight balls in empty space."""
+    from scipy.spatial import cKDTree
+
+    m = len(positions)
+    points = positions + np.random.default_rng(seed).normal(0, 1e-3 / np.sqrt(m), (m, 2))  # equal points: a direction
+    for _ in range(rounds):
+        first, second = cKDTree(points).query_pairs(2 * radii.max(), output_type="ndarray").T
+        apart = points[first] - points[second]
+        distance = np.maximum(np.linalg.norm(apart, axis=1), 1e-9)
+        overlap = np.maximum(radii[first] + radii[second] - distance, 0)
+        push = apart * (overlap / distance / 2)[:, None]
+        moves = np.stack([np.bincount(first, push[:, x], m) - np.bincount(second, push[:, x], m) for x in (0, 1)], 1)
+        crowd = np.bincount(first, overlap > 0, m) + np.bincount(second, overlap > 0, m)
+        points += moves / np.sqrt(np.maximum(crowd, 1))[:, None]  # in a crowd the pushes add up too far
+    return points.astype(np.float32)
+
+
+def _around(
+    centres: NDArray[np.float32], radii: NDArray[np.float64], nearest: NDArray[np.int64], distance: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Every point in its landmark's disc, filled evenly along a spiral, the closest in the middle."""
+    order = np.lexsort((distance, nearest))
+    counts = np.bincount(nearest, minlength=len(centres))
+    rank = np.arange(len(nearest)) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... within each disc
+    reach = radii[nearest[order]] * np.sqrt(rank / counts[nearest[order]])
+    angle = rank * np.pi * (3 - np.sqrt(5))  # the golden angle
+    positions = np.empty((len(nearest), 2), dtype=np.float32)
+    positions[order] = centres[nearest[order]] + reach[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return positions
 
 
 def _unit_square(positions: NDArray[np.float32]) -> NDArray[np.float32]:
