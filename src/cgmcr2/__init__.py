@@ -1,3 +1,33 @@
 """Find the groups in unlabelled images with graph Cut-guided Maximal Coding Rate Reduction (CgMCR²)."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .clustering import Clustering
+    from .encoders import load_encoder
+    from .estimator import CgMCR2
+    from .features import FeatureStore
+
 __version__ = "0.1.0"
+__all__ = ["CgMCR2", "Clustering", "FeatureStore", "load_encoder"]
+
+_HOMES = {
+    "CgMCR2": "estimator",
+    "Clustering": "clustering",
+    "FeatureStore": "features",
+    "load_encoder": "encoders",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported when they are first used: ``import cgmcr2`` alone costs nothing."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

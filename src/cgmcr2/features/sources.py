@@ -46,8 +46,8 @@ class FeatureFile:
 
 
 def read_rows(source: FeatureSource, rows: Any) -> npt.NDArray[np.float32]:
-    """``source[rows]`` as a float32 array of its own."""
-    return np.ascontiguousarray(source[rows], dtype=np.float32)
+    """``source[rows]`` as a float32 array that may be written (torch asks for that), copied only where needed."""
+    return np.require(source[rows], dtype=np.float32, requirements=["C", "W"])
 
 
 class Subset:
@@ -79,11 +79,12 @@ def check_finite(source: FeatureSource, block: int = 65536) -> None:
         )
 
 
-def load_feature_file(path: str | os.PathLike[str]) -> FeatureFile:
+def load_feature_file(path: str | os.PathLike[str], *, labels: str = "labels") -> FeatureFile:
     """Read a feature file, or the folder of a ``FeatureStore``. A .npy and a store stay on disk, memory-mapped.
 
     .npz: ``features``, optionally ``labels``, ``split``, ``classes``, ``fingerprint``; .pt: ``features``, ``ys``;
-    .parquet: a column ``features`` of lists, optionally ``labels``, ``split``, ``id``.
+    .parquet: a column ``features`` of lists, optionally ``labels``, ``split``, ``id``. ``labels`` names another array
+    to take the labels from.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "x.npz"
@@ -103,29 +104,32 @@ def load_feature_file(path: str | os.PathLike[str]) -> FeatureFile:
             f"{path} is not a feature file: its name must end in {', '.join(SUFFIXES)}, or it is a store folder."
         )
     try:
-        file = _READERS[suffix](path)
-    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, OSError) as error:
+        file = _READERS[suffix](path, labels)
+    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, OSError, ValueError) as error:
+        if str(error).startswith(str(path)):  # a sentence of ours
+            raise
         raise ValueError(f"{path} could not be read as {suffix} features ({error}); make the file again.") from error
     return _checked(path, file)
 
 
-def _from_npy(path: Path) -> FeatureFile:
+def _from_npy(path: Path, labels: str) -> FeatureFile:
     return FeatureFile(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
-def _from_npz(path: Path) -> FeatureFile:
+def _from_npz(path: Path, labels: str) -> FeatureFile:
     with np.load(path, allow_pickle=False) as archive:
         if "features" not in archive:
             raise ValueError(
                 f"{path} holds {', '.join(archive.files) or 'nothing'}; it needs an array named 'features'."
             )
-        values = {name: archive[name] for name in ("features", "labels", "split") if name in archive}
+        names = {"features": "features", "labels": labels, "split": "split"}
+        values = {field: archive[name] for field, name in names.items() if name in archive}
         classes = [str(name) for name in archive["classes"]] if "classes" in archive else None
         fingerprint = str(archive["fingerprint"]) if "fingerprint" in archive else None
     return FeatureFile(**values, classes=classes, fingerprint=fingerprint)
 
 
-def _from_torch(path: Path) -> FeatureFile:
+def _from_torch(path: Path, labels: str) -> FeatureFile:
     import pickle
 
     import torch
@@ -140,11 +144,11 @@ def _from_torch(path: Path) -> FeatureFile:
         values = {"features": values}
     if not isinstance(values, dict) or not torch.is_tensor(values.get("features")):
         raise ValueError(f"{path} must hold a tensor, or a dict with a tensor 'features' and optionally 'ys'.")
-    labels = values.get("ys")
-    return FeatureFile(_to_numpy(values["features"]), labels=None if labels is None else np.asarray(labels))
+    found = values.get("ys" if labels == "labels" else labels)
+    return FeatureFile(_to_numpy(values["features"]), labels=None if found is None else np.asarray(found))
 
 
-def _from_parquet(path: Path) -> FeatureFile:
+def _from_parquet(path: Path, labels: str) -> FeatureFile:
     try:
         import pyarrow.parquet
     except ImportError as error:
@@ -153,7 +157,8 @@ def _from_parquet(path: Path) -> FeatureFile:
     if "features" not in table.column_names:
         raise ValueError(f"{path} has columns {', '.join(table.column_names)}; it needs one named 'features' of lists.")
     features = np.stack(table["features"].to_numpy(zero_copy_only=False)).astype(np.float32)
-    columns = {name: table[name].to_numpy() for name in ("labels", "split") if name in table.column_names}
+    names = {"labels": labels, "split": "split"}
+    columns = {field: table[name].to_numpy() for field, name in names.items() if name in table.column_names}
     id_name = next((name for name in ("id", "path") if name in table.column_names), None)
     return FeatureFile(
         features, **columns, ids=[str(value) for value in table[id_name].to_pylist()] if id_name else None

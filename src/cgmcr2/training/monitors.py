@@ -21,7 +21,7 @@ Record = dict[str, Any]
 class Monitor:
     """Gathers a step's figures on the device and fetches them once in a while (``flush``), so that no step waits.
 
-    ``shares (h, k)`` is the running part of the points that each cluster of each head holds; ``head_loss (h,)`` the
+    ``shares (h, k)`` is the running mean of the memberships in each cluster of each head; ``head_loss (h,)`` the
     running loss by which the head is chosen.
     """
 
@@ -33,12 +33,9 @@ class Monitor:
         self._pending: list[tuple[Record, Tensor]] = []
 
     @torch.no_grad()
-    def add(self, record: Record, terms: Tensor, logits: Tensor, finite: Tensor, first_of_stage: bool) -> None:
-        """``record``: what the host knows of the step; ``terms (5, h)`` as in ``NAMES``; ``logits (h, n, k)``."""
-        counts = torch.zeros_like(self.shares)
-        winners = logits.argmax(-1)  # (h, n)
-        counts.scatter_add_(1, winners, torch.ones_like(winners, dtype=counts.dtype))
-        self.shares.lerp_(counts / logits.shape[1], 0.1)
+    def add(self, record: Record, terms: Tensor, Pi: Tensor, finite: Tensor, first_of_stage: bool) -> None:
+        """``record``: what the host knows of the step; ``terms (5, h)`` as in ``NAMES``; ``Pi (h, n, k)``."""
+        self.shares.lerp_(torch.where(finite, Pi.mean(1), self.shares), 0.1)
         loss = torch.where(finite, terms[0], self.head_loss)
         self.head_loss.copy_(loss if first_of_stage else self.head_loss.lerp(loss, 0.05))
         self.skipped.copy_(torch.where(finite, 0, self.skipped + 1))

@@ -141,7 +141,7 @@ def train(
 
             figures = torch.stack([t.detach().expand(settings.n_heads) for t in terms[:5]])
             record: Record = {"step": step, "epoch": step // plan.steps_per_epoch, "stage": stage, "lr": lr}
-            monitor.add(record, figures, logits.detach(), finite, first_of_stage=step in (0, plan.warmup_steps))
+            monitor.add(record, figures, Pi.detach(), finite, first_of_stage=step in (0, plan.warmup_steps))
             facts["step"] = step + 1
 
             at_interval = (step + 1) % FLUSH_STEPS == 0

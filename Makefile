@@ -1,0 +1,28 @@
+# Each target works as the first command on a clean machine with Python and make; set-up is done once, in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo test lint unit docs-check clean
+
+demo: $(STAMP)  ## cluster real images and write a page that shows them
+	$(BIN)/cgmcr2 demo -o demo-run
+
+test: lint unit  ## everything that CI runs
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(STAMP)
+	$(BIN)/pytest --cov --cov-report=term:skip-covered
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv demo-run

@@ -1,0 +1,71 @@
+"""``cgmcr2``: one file a verb. Nothing heavy is imported before a verb runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+
+from cgmcr2 import __version__
+
+from . import doctor, embed, evaluate, fit, predict
+
+app = typer.Typer(
+    name="cgmcr2",
+    help="Find the groups in images that nobody has labelled.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"cgmcr2 {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(embed.embed)
+app.command()(fit.fit)
+app.command()(predict.predict)
+app.command()(evaluate.evaluate)
+app.command()(doctor.doctor)
+
+
+def main() -> None:
+    """Run a command; what goes wrong for a reason the user can mend is one sentence and exit code 2."""
+    warnings.showwarning = _show_warning
+    try:
+        app()
+    except BrokenPipeError:  # the reader of our output (`| head`) has gone
+        sys.stderr.close()
+        sys.exit(1)
+    except (ValueError, OSError, ImportError, FloatingPointError) as error:
+        if os.environ.get("CGMCR2_DEBUG"):
+            raise
+        typer.echo(f"cgmcr2: {_sentence(error)}", err=True)
+        sys.exit(2)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}."
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    typer.echo(f"cgmcr2: warning: {' '.join(str(message).split())}", err=True)

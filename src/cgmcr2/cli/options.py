@@ -1,0 +1,98 @@
+"""Options that several verbs share, and the settings that come from a file, flags, or both."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Clusters = Annotated[str | None, typer.Option("-k", "--clusters", help="How many clusters to find.", metavar="N")]
+Output = Annotated[Path, typer.Option("-o", "--output", help="The run folder to make (or to go on with).")]
+PresetOption = Annotated[str | None, typer.Option("--preset", help="auto, paper or reference.  [default: auto]")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Same seed, same machine: same labels.  [default: 0]")]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", help="A .toml of settings, or the run.json of a run to repeat; flags override it."),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, such as --set gamma=50; see docs/settings.md."),
+]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, mps.")]
+Precision = Annotated[str | None, typer.Option("--precision", help="auto, float32 or bfloat16.  [default: auto]")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress bars.")]
+
+
+def gather(
+    config: Path | None,
+    clusters: str | None,
+    preset: str | None,
+    seed: int | None,
+    precision: str | None,
+    settings: list[str] | None,
+) -> dict[str, Any]:
+    """The estimator's parameters: those of the file, overridden by flags. ``n_clusters`` is always among them."""
+    parameters = _read_config(config) if config else {}
+    flags = {"preset": preset, "random_state": seed, "precision": precision}
+    parameters |= {name: value for name, value in flags.items() if value is not None}
+    for item in settings or []:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise ValueError(f"--set {item} has no value; write --set NAME=VALUE.")
+        parameters[name.strip()] = _parse(value.strip())
+    if clusters is not None:
+        parameters["n_clusters"] = _number(clusters)
+    if "n_clusters" not in parameters:
+        raise ValueError("The number of clusters is not given; say how many to find, such as -k 10.")
+    return parameters
+
+
+def build(parameters: dict[str, Any], **more: Any) -> Any:
+    """A ``CgMCR2`` with these parameters; an unknown name is said with those there are."""
+    from cgmcr2 import CgMCR2
+
+    known = CgMCR2().get_params()
+    for name in parameters:
+        if name not in known:
+            raise ValueError(f"There is no setting named {name!r}; there are {', '.join(sorted(known))}.")
+    return CgMCR2(**{**parameters, **more})
+
+
+def _number(clusters: str) -> int:
+    if clusters == "auto":
+        raise ValueError("-k auto is not there yet; give the number of clusters to find, such as -k 10.")
+    if not clusters.isdecimal() or int(clusters) < 2:
+        raise ValueError(
+            f"-k {clusters} is not a number of clusters; give a whole number of at least 2, such as -k 10."
+        )
+    return int(clusters)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no settings file {path}.")
+    text = path.read_text(encoding="utf-8")
+    try:
+        values = json.loads(text) if path.suffix == ".json" else _toml().loads(text)
+    except ValueError as error:
+        raise ValueError(f"{path} could not be read as settings ({error}).") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold names and values, but holds a {type(values).__name__}.")
+    return dict(values.get("parameters", values))
+
+
+def _toml() -> Any:
+    try:
+        return importlib.import_module("tomllib")
+    except ImportError:  # Python 3.10
+        return importlib.import_module("tomli")
+
+
+def _parse(value: str) -> Any:
+    try:
+        return json.loads(value.lower() if value.lower() in ("true", "false") else value)
+    except json.JSONDecodeError:
+        return value

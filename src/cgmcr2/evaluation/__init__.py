@@ -1,0 +1,6 @@
+"""Numbers about clusters, each with the protocol it was obtained by."""
+
+from .metrics import Scores, clustering_accuracy, score_labels
+from .protocol import Protocol
+
+__all__ = ["Protocol", "Scores", "clustering_accuracy", "score_labels"]

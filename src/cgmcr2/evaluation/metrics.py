@@ -1,0 +1,49 @@
+"""How well clusters agree with known classes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
+
+
+class Scores(NamedTuple):
+    """Agreement with known classes; 1 is perfect."""
+
+    acc: float
+    nmi: float
+    ari: float
+
+    def __str__(self) -> str:
+        return f"ACC {100 * self.acc:.1f} %  NMI {100 * self.nmi:.1f} %  ARI {100 * self.ari:.1f} %"
+
+
+def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float:
+    """The part of points whose cluster is matched to their class, by the best one-to-one matching (Hungarian method).
+
+    >>> clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 2])
+    0.75
+    """
+    true, pred = np.asarray(labels_true), np.asarray(labels_pred)
+    if true.shape != pred.shape or true.ndim != 1 or not len(true):
+        raise ValueError(
+            f"There are {true.shape} true labels and {pred.shape} predicted ones; two lists of one length are needed."
+        )
+    counts = contingency_matrix(true, pred)
+    rows, columns = linear_sum_assignment(counts, maximize=True)
+    return float(counts[rows, columns].sum() / len(true))
+
+
+def score_labels(labels_true: ArrayLike, labels_pred: ArrayLike) -> Scores:
+    """ACC, NMI (arithmetic mean of the entropies) and ARI.
+
+    >>> score_labels([0, 0, 1, 1], [1, 1, 0, 0])
+    Scores(acc=1.0, nmi=1.0, ari=1.0)
+    """
+    acc = clustering_accuracy(labels_true, labels_pred)
+    nmi = float(normalized_mutual_info_score(labels_true, labels_pred))
+    return Scores(acc, nmi, float(adjusted_rand_score(labels_true, labels_pred)))

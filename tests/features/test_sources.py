@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cgmcr2.features.sources import Subset, check_finite, load_feature_file, read_rows
+
+FEATURES = np.arange(12, dtype=np.float16).reshape(6, 2)
+
+
+def test_npy_stays_on_disk(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", FEATURES)
+    file = load_feature_file(tmp_path / "x.npy")
+    assert isinstance(file.features, np.memmap)
+    assert read_rows(file.features, [3, 1]).tolist() == [[6, 7], [2, 3]]
+
+
+def test_npz_with_split_classes_and_other_labels(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "x.npz",
+        features=FEATURES,
+        labels=[0] * 6,
+        coarse=[1] * 6,
+        split=[0, 1, 0, 1, 0, 0],
+        classes=["a", "b"],
+    )
+    file = load_feature_file(tmp_path / "x.npz", labels="coarse")
+    assert file.labels is not None
+    assert file.labels.tolist() == [1] * 6
+    assert file.classes == ["a", "b"]
+    assert [file.rows(part).tolist() for part in ("train", "test", "all")] == [[0, 2, 4, 5], [1, 3], list(range(6))]
+    with pytest.raises(ValueError, match="part must be"):
+        file.rows("validation")
+
+
+def test_pt_in_the_authors_form(tmp_path: Path) -> None:
+    torch.save({"features": torch.ones(3, 2, dtype=torch.bfloat16), "ys": torch.tensor([0, 1, 2])}, tmp_path / "x.pt")
+    file = load_feature_file(tmp_path / "x.pt")
+    assert file.features.shape == (3, 2)
+    assert file.labels is not None
+    assert file.labels.tolist() == [0, 1, 2]
+
+
+def test_pt_that_would_execute_is_not_loaded(tmp_path: Path) -> None:
+    torch.save({"features": Path("x")}, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match="holds more than tensors"):
+        load_feature_file(tmp_path / "x.pt")
+
+
+def test_parquet(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    table = arrow.table({"features": [[1.0, 2.0], [3.0, 4.0]], "labels": [5, 6], "path": ["a", "b"]})
+    pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
+    file = load_feature_file(tmp_path / "x.parquet")
+    assert read_rows(file.features, slice(None)).tolist() == [[1, 2], [3, 4]]
+    assert file.ids == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays", "sentence"),
+    [
+        ("x.npz", {"embeddings": FEATURES}, "holds embeddings; it needs an array named 'features'"),
+        ("x.npz", {"features": FEATURES[0]}, r"have shape \(2,\)"),
+        ("x.npz", {"features": FEATURES, "labels": [1, 2]}, "6 rows of features but 2 labels"),
+        ("x.npz", {"features": FEATURES.astype(str)}, "real numbers"),
+    ],
+)
+def test_bad_contents_are_one_sentence(tmp_path: Path, name: str, arrays: dict[str, object], sentence: str) -> None:
+    np.savez(tmp_path / name, **arrays)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=sentence):
+        load_feature_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.pt", "x.parquet"])
+def test_damaged_files_are_one_sentence(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"not what it says")
+    with pytest.raises(ValueError, match=re.escape(name)):
+        load_feature_file(tmp_path / name)
+
+
+def test_missing_and_unknown(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        load_feature_file(tmp_path / "x.npy")
+    (tmp_path / "x.txt").touch()
+    with pytest.raises(ValueError, match=r"must end in \.npy"):
+        load_feature_file(tmp_path / "x.txt")
+
+
+def test_rows_that_are_not_finite_are_named() -> None:
+    X = np.ones((20, 3), dtype=np.float32)
+    X[[3, 17], 1] = np.nan
+    with pytest.raises(ValueError, match=r"2 of 20 rows .* \(rows 3, 17\)"):
+        check_finite(X, block=8)
+    check_finite(np.full((4, 2), np.finfo(np.float16).max, dtype=np.float16))  # a large sum is not infinity
+
+
+def test_subset_reads_through() -> None:
+    subset = Subset(FEATURES, np.array([5, 0, 2]))
+    assert subset.shape == (3, 2)
+    assert subset[1:].tolist() == [[0, 1], [4, 5]]
+    assert subset[np.array([0])].tolist() == [[10, 11]]

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from cgmcr2 import CgMCR2
+from cgmcr2.evaluation import score_labels
+
+QUICK: dict[str, Any] = {
+    "hidden_dim": 32,
+    "n_heads": 1,
+    "warmup_epochs": 20,
+    "finetune_epochs": 20,
+    "batch_size": 256,
+    "lr": 1e-2,
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([CgMCR2(n_clusters=3, **QUICK)])  # none is left out
+def test_scikit_learns_contract(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    X, y = load_digits(return_X_y=True)
+    return X.astype(np.float32)[:600], y[:600]
+
+
+@pytest.fixture(scope="module")
+def fitted(digits: Any) -> CgMCR2:
+    return CgMCR2(n_clusters=10, **QUICK).fit(digits[0])
+
+
+def test_real_digits_are_found(digits: Any, fitted: CgMCR2) -> None:
+    assert score_labels(digits[1], fitted.labels_).acc > 0.5
+    assert score_labels(digits[1], fitted.spectral_labels(digits[0])).acc > 0.5
+    assert len(np.unique(fitted.labels_)) == 10
+
+
+def test_save_load_predict_equal(digits: Any, fitted: CgMCR2, tmp_path: Path) -> None:
+    X = digits[0]
+    fitted.save(tmp_path / "model")
+    loaded = CgMCR2.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(X), fitted.labels_)
+    assert np.array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+    assert np.array_equal(loaded.transform(X), fitted.transform(X))
+    assert loaded.score(X) == fitted.score(X)
+    assert loaded.get_params()["n_clusters"] == 10
+    json.loads((tmp_path / "model" / "config.json").read_text())
+
+
+def test_prediction_does_not_depend_on_batch_or_order(
+    digits: Any, fitted: CgMCR2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = digits[0]
+    ones = np.concatenate([fitted.predict(X[i : i + 1]) for i in range(len(X))])
+    assert np.array_equal(ones, fitted.labels_)
+    assert np.array_equal(fitted.predict(X[::-1])[::-1], fitted.labels_)
+    monkeypatch.setattr("cgmcr2.estimator.PREDICT_BYTES", 1)
+    assert np.array_equal(fitted.predict(X), fitted.labels_)
+
+
+def test_same_seed_same_labels(digits: Any, fitted: CgMCR2) -> None:
+    assert np.array_equal(clone(fitted).fit_predict(digits[0]), fitted.labels_)
+
+
+def test_every_kind_of_input_gives_the_same(digits: Any, fitted: CgMCR2, tmp_path: Path) -> None:
+    X = digits[0]
+    np.save(tmp_path / "x.npy", X)
+    kinds = (
+        X.astype(np.float64),
+        torch.from_numpy(X),
+        X.tolist(),
+        tmp_path / "x.npy",
+        np.load(tmp_path / "x.npy", mmap_mode="r"),
+    )
+    for kind in kinds:
+        assert np.array_equal(fitted.predict(kind), fitted.labels_)
+    assert np.array_equal(clone(fitted).fit_predict(tmp_path / "x.npy"), fitted.labels_)
+
+
+def test_memberships_and_embedding(digits: Any, fitted: CgMCR2) -> None:
+    Pi, Z = fitted.predict_proba(digits[0]), fitted.transform(digits[0])
+    np.testing.assert_allclose(Pi.sum(1), 1, rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(Z, axis=1), 1, rtol=1e-5)
+    assert np.array_equal(Pi.argmax(1), fitted.labels_)
+    assert fitted.get_feature_names_out()[0] == "cgmcr20"
+
+
+def test_in_a_pipeline(digits: Any) -> None:
+    pipeline = make_pipeline(StandardScaler(), CgMCR2(n_clusters=10, **QUICK))
+    labels = pipeline.fit_predict(digits[0])
+    assert np.array_equal(pipeline.predict(digits[0]), labels)
+
+
+def test_score_falls_when_clusters_are_wrong(digits: Any, fitted: CgMCR2) -> None:
+    assert fitted.score(digits[0]) > 0
+
+
+def test_the_papers_settings_by_name() -> None:
+    model = CgMCR2.for_dataset("cifar100", random_state=3)
+    assert (model.n_clusters, model.gamma, model.preset, model.random_state) == (100, 1400, "paper", 3)
+    settings = model.plan(50_000, 768)
+    assert (settings.hidden_dim, settings.s, settings.penalty) == (4096, 20, "squared")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"n_clusters": 11}, "n_clusters is 11, but there are only n_samples=10 rows"),
+        ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1, but is 0"),
+        ({"n_clusters": 2.5}, "but is 2.5"),
+        ({"preset": "best"}, "preset must be one of"),
+        ({"random_state": -1}, "random_state must be"),
+        ({"gamma": float("nan")}, "gamma must be a number of at least 0"),
+    ],
+)
+def test_bad_parameters_are_one_sentence(parameters: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        CgMCR2(**{"n_clusters": 2, **parameters}).fit(np.random.default_rng(0).standard_normal((10, 4)))
+
+
+def test_bad_features_are_one_sentence(fitted: CgMCR2, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="65 features"):
+        fitted.predict(np.ones((2, 65)))
+    np.save(tmp_path / "wide.npy", np.ones((2, 65)))
+    with pytest.raises(ValueError, match="X has 65 features, but CgMCR2 was fitted on 64"):
+        fitted.predict(tmp_path / "wide.npy")
+    np.save(tmp_path / "nan.npy", np.full((2, 64), np.nan))
+    with pytest.raises(ValueError, match=r"rows 0, 1"):
+        fitted.predict(tmp_path / "nan.npy")
+    np.save(tmp_path / "flat.npy", np.ones(64))
+    with pytest.raises(ValueError, match=r"\(64,\)"):
+        CgMCR2(2).fit(tmp_path / "flat.npy")

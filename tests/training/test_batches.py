@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cgmcr2.training.batches import Batches, mix
+
+
+@pytest.mark.parametrize(("n", "steps"), [(10, 1), (10, 3), (7, 3), (1000, 7)])
+def test_an_epoch_is_every_row_once_in_nearly_equal_batches(n: int, steps: int) -> None:
+    batches = Batches(n, steps, seed=1)
+    parts = [batches.rows(step) for step in range(steps)]
+    assert sorted(np.concatenate(parts)) == list(range(n))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_any_step_can_be_asked_for_and_epochs_differ() -> None:
+    batches = Batches(100, 4, seed=1)
+    later = batches.rows(9).copy()
+    assert not np.array_equal(batches.rows(1), later)
+    assert np.array_equal(Batches(100, 4, seed=1).rows(9), later)
+    assert not np.array_equal(Batches(100, 4, seed=2).rows(9), later)
+
+
+def test_fixed_size_leaves_out_the_remainder() -> None:
+    batches = Batches(10, 3, seed=0, batch_size=3)
+    assert [len(batches.rows(step)) for step in range(3)] == [3, 3, 3]
+
+
+def test_second_half_are_neighbours_of_the_first() -> None:
+    neighbours = (np.arange(20)[:, None] + [1, 2]) % 20
+    rows = Batches(20, 2, seed=0, neighbours=neighbours).rows(0)
+    first, second = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    assert all(b in neighbours[a] for a, b in zip(first, second, strict=True))
+
+
+def test_mix_has_no_clashes_nearby() -> None:
+    assert len({mix(seed, step) for seed in range(30) for step in range(30)}) == 900
