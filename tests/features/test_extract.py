@@ -182,7 +182,7 @@ def test_no_readable_image_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.txt").write_text("hello")
     (tmp_path / "photos" / "b.jpg").write_text("")
-    with pytest.raises(ValueError, match=r"none of the 2 files .* \(the first: 'a.txt', not an image"):
+    with pytest.raises(ValueError, match=r"None of the 2 files .* \(the first: 'a.txt', not an image"):
         run(tmp_path / "photos", tmp_path / "store")
 
 

@@ -342,7 +342,7 @@ def test_npz_of_something_else_is_refused_with_what_it_holds(tmp_path: Path) -> 
 @pytest.mark.parametrize("content", [b"", b"not an archive at all" * 60])
 def test_broken_archives_are_one_sentence(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=r"cannot be read as|no image was found"):
+    with pytest.raises(ValueError, match=r"cannot be read as|No image was found"):
         Catalog.from_source(tmp_path / name)
 
 
@@ -362,10 +362,10 @@ def test_paths_from_python(tmp_path: Path) -> None:
 def test_nothing_to_do_is_one_clear_sentence(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no file or folder"):
         Catalog.from_source(tmp_path / "absent")
-    with pytest.raises(ValueError, match="no image was found in"):
+    with pytest.raises(ValueError, match="No image was found in"):
         Catalog.from_source(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match=r"no image was found in .*\(1 set aside, the first: 'pipe', a FIFO"):
+    with pytest.raises(ValueError, match=r"No image was found in .*\(1 set aside, the first: 'pipe', a FIFO"):
         Catalog.from_source(tmp_path)
     with pytest.raises(ValueError, match="neither a folder nor a file"):
         Catalog.from_source(tmp_path / "pipe")

@@ -69,9 +69,9 @@ def extract(
     """
     path = Path(path)
     if batch_size != "auto" and (not isinstance(batch_size, int) or batch_size < 1):
-        raise ValueError(f"batch_size must be 'auto' or a number of at least 1, but is {batch_size!r}")
+        raise ValueError(f"batch_size must be 'auto' or a number of at least 1, but is {batch_size!r}.")
     if not 0 <= shard_index < num_shards:
-        raise ValueError(f"shard_index must be from 0 to num_shards - 1, but they are {shard_index} and {num_shards}")
+        raise ValueError(f"shard_index must be from 0 to num_shards - 1, but they are {shard_index} and {num_shards}.")
     there = Manifest.read(path) if (path / "manifest.json").exists() else None
     manifest = prepare(
         path,
@@ -122,8 +122,8 @@ def extract(
     if not len(store):
         id, reason = store.errors[0]
         raise ValueError(
-            f"none of the {len(store.errors)} files in {catalog.origin!r} could be read as an image "
-            f"(the first: {id!r}, {reason}): give a folder, list or archive of images"
+            f"None of the {len(store.errors)} files in {catalog.origin!r} could be read as an image "
+            f"(the first: {id!r}, {reason}): give a folder, list or archive of images."
         )
     return store
 
@@ -186,8 +186,8 @@ class _Batches:
         features = np.asarray(self.encoder.encode(np.stack(inputs)))
         if features.shape != (len(inputs), self.encoder.dim):
             raise ValueError(
-                f"the encoder {self.encoder.name} gave features of shape {features.shape} for {len(inputs)} images, "
-                f"but says that they are {self.encoder.dim} wide"
+                f"The encoder {self.encoder.name} gave features of shape {features.shape} for {len(inputs)} images, "
+                f"but says that they are {self.encoder.dim} wide."
             )
         return features
 

@@ -47,17 +47,19 @@ class Manifest:
         """The manifest of the store at ``path``; a sentence says what is wrong if there is none."""
         if not (path / "manifest.json").is_file():
             kind = FileNotFoundError if not path.exists() else ValueError
-            raise kind(f"{str(path)!r} is not a feature store (it has no manifest.json): make one with cgmcr2 embed")
+            raise kind(f"{str(path)!r} is not a feature store (it has no manifest.json): make one with cgmcr2 embed.")
         try:
             manifest = cls(**json.loads((path / "manifest.json").read_text(encoding="utf-8")))
             if manifest.runs is not None:
                 manifest.runs = [(int(shard), int(first), int(rows)) for shard, first, rows in manifest.runs]
             manifest.errors = [(str(id), str(reason)) for id, reason in manifest.errors]
         except (ValueError, TypeError) as error:
-            raise ValueError(f"the manifest of the feature store {str(path)!r} is damaged: {error}") from None
+            raise ValueError(
+                f"The manifest of the feature store {str(path)!r} is damaged ({error}): make the store again."
+            ) from None
         if manifest.format != 1:
             raise ValueError(
-                f"the feature store {str(path)!r} is of format {manifest.format}: update cgmcr2 to read it"
+                f"The feature store {str(path)!r} is of format {manifest.format}: update cgmcr2 to read it."
             )
         return manifest
 
@@ -96,15 +98,15 @@ class FeatureStore:
         manifest = Manifest.read(path)
         if manifest.runs is None:
             if not partial:
-                raise ValueError(f"the feature store {str(path)!r} is not finished: run the same embed command again")
+                raise ValueError(f"The feature store {str(path)!r} is not finished: run the same embed command again.")
             indices = [(number, read_index(path, number)) for number in shard_numbers(path)]
             manifest.runs = [(number, 0, len(index.ids)) for number, index in indices if index.ids]
             manifest.errors = [(error[0], error[3]) for _, index in indices for error in index.errors]
         lost = [number for number in {run[0] for run in manifest.runs} if not shard_paths(path, number)[0].is_file()]
         if lost:
             raise ValueError(
-                f"the feature store {str(path)!r} has lost {shard_paths(path, min(lost))[0].name} "
-                f"({len(lost)} missing in all): run the same embed command again"
+                f"The feature store {str(path)!r} has lost {shard_paths(path, min(lost))[0].name} "
+                f"({len(lost)} missing in all): run the same embed command again."
             )
         return cls(path, manifest)
 
@@ -123,12 +125,12 @@ class FeatureStore:
         """Write ``features (n, D)`` as a store; ``ids`` are the row numbers if none are given."""
         path = Path(path)
         if len(features.shape) != 2:
-            raise ValueError(f"features must have the shape (rows, width), but have {tuple(features.shape)}")
+            raise ValueError(f"Features must have the shape (rows, width), but have {tuple(features.shape)}.")
         rows, dim = features.shape
         ids = [str(row) for row in range(rows)] if ids is None else ids
         if len(ids) != rows or len(set(ids)) != rows:
             raise ValueError(
-                f"{rows} rows need as many different ids, but {len(ids)} ({len(set(ids))} different) are given"
+                f"{rows} rows need as many different ids, but {len(ids)} ({len(set(ids))} different) are given."
             )
         manifest = Manifest(encoder, fingerprint, "", dim, dtype, shard_size)
         prepare(path, manifest, must_be_new=True)
@@ -138,7 +140,7 @@ class FeatureStore:
                 block = np.asarray(features[start : start + shard_size]).astype(dtype)
             if not np.isfinite(block).all():
                 raise ValueError(
-                    f"the features of rows {start} to {start + len(block) - 1} are not all finite in {dtype}"
+                    f"The features of rows {start} to {start + len(block) - 1} are not all finite in {dtype}."
                 )
             none = [0] * len(block)
             write_shard(path, number, block, ShardIndex(ids[start : start + shard_size], none, none))
@@ -216,11 +218,13 @@ class FeatureStore:
             return np.flatnonzero(wanted)
         if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.integer):
             raise IndexError(
-                f"rows must be a slice, a list of numbers or a mask of {len(self)}, not {wanted.dtype} {wanted.shape}"
+                f"Rows must be a slice, a list of numbers or a mask of {len(self)}, not {wanted.dtype} {wanted.shape}."
             )
         wanted = wanted.astype(np.int64)
         if wanted.min() < -len(self) or wanted.max() >= len(self):
-            raise IndexError(f"row {wanted.min() if wanted.min() < 0 else wanted.max()} is outside of {len(self)} rows")
+            raise IndexError(
+                f"Row {wanted.min() if wanted.min() < 0 else wanted.max()} is outside of {len(self)} rows."
+            )
         return np.where(wanted < 0, wanted + len(self), wanted)
 
     def verify(self) -> None:
@@ -236,8 +240,8 @@ class FeatureStore:
         if found:
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             raise ValueError(
-                f"the feature store {str(self.path)!r} is damaged: {found[0]}{more}; delete the .json of that shard "
-                "and run the same embed command again"
+                f"The feature store {str(self.path)!r} is damaged: {found[0]}{more}; delete the .json of that shard "
+                "and run the same embed command again."
             )
 
     def write_errors_csv(self, path: str | os.PathLike[str]) -> None:
@@ -266,24 +270,24 @@ class FeatureStore:
 def prepare(path: Path, manifest: Manifest, *, must_be_new: bool = False) -> Manifest:
     """Make the folder of a store, or return the manifest of the one that is there and was made in the same way."""
     if manifest.dtype not in DTYPES:
-        raise ValueError(f"dtype must be {' or '.join(DTYPES)}, but is {manifest.dtype!r}")
+        raise ValueError(f"dtype must be {' or '.join(DTYPES)}, but is {manifest.dtype!r}.")
     if manifest.shard_size < 1:
-        raise ValueError(f"shard_size must be at least 1, but is {manifest.shard_size}")
+        raise ValueError(f"shard_size must be at least 1, but is {manifest.shard_size}.")
     if path.exists() and not path.is_dir():
-        raise ValueError(f"{str(path)!r} is a file: give a new folder for the feature store")
+        raise ValueError(f"{str(path)!r} is a file: give a new folder for the feature store.")
     if not (path / "manifest.json").exists():
         if path.exists() and any(not name.startswith(".") for name in os.listdir(path)):
-            raise ValueError(f"{str(path)!r} holds other things than a feature store: give a new or empty folder")
+            raise ValueError(f"{str(path)!r} holds other things than a feature store: give a new or empty folder.")
         path.mkdir(parents=True, exist_ok=True)
         manifest.write(path)
         return manifest
     if must_be_new:
-        raise ValueError(f"there is a feature store in {str(path)!r} already: give a new folder, or delete it")
+        raise ValueError(f"There is a feature store in {str(path)!r} already: give a new folder, or delete it.")
     there = Manifest.read(path)
     if _identity(there) != _identity(manifest):
         raise ValueError(
-            f"the feature store {str(path)!r} was made with {_describe(there)}, but now it is {_describe(manifest)}: "
-            "give another folder, or delete this one"
+            f"The feature store {str(path)!r} was made with {_describe(there)}, but now it is {_describe(manifest)}: "
+            "give another folder, or delete this one."
         )
     return there
 

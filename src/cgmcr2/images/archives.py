@@ -42,7 +42,7 @@ def list_zip(path: str) -> tuple[Listing, ZipSource]:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
     except (*_BROKEN, NotImplementedError) as error:
-        raise ValueError(f"{path!r} cannot be read as a zip archive: {error}") from None
+        raise ValueError(f"{path!r} cannot be read as a zip archive ({error}).") from None
     found: list[_Member] = []
     for place, info in enumerate(infos):
         name, problem = _member_id(info.filename)
@@ -79,7 +79,7 @@ def list_tar(path: str) -> tuple[Listing, TarSource]:
                 found.append(_Member(name, problem, info.size, stamp, info.offset_data))
     except _BROKEN as error:
         if not found:
-            raise ValueError(f"{path!r} cannot be read as a tar archive: {error}") from None
+            raise ValueError(f"{path!r} cannot be read as a tar archive ({error}).") from None
         broken = f"the archive is broken after {found[-1].id!r}: {error}"
     listing, offsets = _sort_out(found)
     if broken:
@@ -89,12 +89,12 @@ def list_tar(path: str) -> tuple[Listing, TarSource]:
 
 def list_npz(path: str) -> tuple[Listing, NpzSource]:
     """The rows of ``images`` in an npz, uint8 ``(n, H, W, C)`` with C 1, 3 or 4, or ``(n, H, W)``; the id: the row."""
-    needed = "an npz of images needs the array 'images', uint8 of shape (n, height, width, 3) or (n, height, width)"
+    needed = "An npz of images needs the array 'images', uint8 of shape (n, height, width, 3) or (n, height, width)"
     try:
         with zipfile.ZipFile(path) as archive:
             if "images.npy" not in archive.namelist():
                 names = ", ".join(name.removesuffix(".npy") for name in archive.namelist()[:8]) or "nothing"
-                raise ValueError(f"{needed}, but {path!r} holds {names}")
+                raise ValueError(f"{needed}, but {path!r} holds {names}.")
             info = archive.getinfo("images.npy")
             with archive.open(info) as file:
                 read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
@@ -102,10 +102,10 @@ def list_npz(path: str) -> tuple[Listing, NpzSource]:
                 shape, fortran_order, dtype = read_header[version](file)
                 start = file.tell()
     except (*_BROKEN, KeyError) as error:
-        raise ValueError(f"{path!r} cannot be read as an npz of images: {error}") from None
+        raise ValueError(f"{path!r} cannot be read as an npz of images ({error}).") from None
     channels_fit = len(shape) == 3 or (len(shape) == 4 and shape[3] in (1, 3, 4))
     if dtype != np.uint8 or fortran_order or not channels_fit or 0 in shape[1:]:
-        raise ValueError(f"{needed}, but in {path!r} it is {dtype} of shape {shape}")
+        raise ValueError(f"{needed}, but in {path!r} it is {dtype} of shape {shape}.")
     listing = Listing()
     for row in range(shape[0]):
         listing.add(str(row), int(np.prod(shape[1:])), info.CRC)

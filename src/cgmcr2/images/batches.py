@@ -41,7 +41,7 @@ def iter_decoded(
     """
     workers = min(8, available_cores()) if num_workers is None else num_workers
     if workers < 1 or window < 1:
-        raise ValueError(f"num_workers and window must be at least 1, but they are {workers} and {window}")
+        raise ValueError(f"num_workers and window must be at least 1, but they are {workers} and {window}.")
 
     def work(item: ImageItem, loaded: Loaded | None) -> T | str:
         try:

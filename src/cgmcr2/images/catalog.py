@@ -56,7 +56,7 @@ class Catalog:
         if not listing.ids:
             what, why = listing.errors[0] if listing.errors else ("", "")
             more = f" ({len(listing.errors)} set aside, the first: {what!r}, {why})" if listing.errors else ""
-            raise ValueError(f"no image was found in {origin!r}{more}: give a folder, list or archive that holds some")
+            raise ValueError(f"No image was found in {origin!r}{more}: give a folder, list or archive that holds some.")
         self.ids = listing.ids
         self.sizes = np.frombuffer(listing.sizes, np.int64)  # (n,) bytes
         self.stamps = np.frombuffer(listing.stamps, np.int64)  # (n,)
@@ -73,14 +73,16 @@ class Catalog:
         """
         place = os.fspath(path)
         if not os.path.lexists(place):
-            raise FileNotFoundError(f"there is no file or folder {place!r}")
+            raise FileNotFoundError(f"There is no file or folder {place!r}.")
         folder, name = os.path.split(os.path.abspath(place))
         lower = name.lower()
         source: Source
         if os.path.isdir(place):
             listing, source = list_folder(place, exclude), FileSource(os.path.abspath(place))
         elif not os.path.isfile(place):
-            raise ValueError(f"{place!r} is neither a folder nor a file: give a folder of images, a list or an archive")
+            raise ValueError(
+                f"{place!r} is neither a folder nor a file: give a folder of images, a list or an archive."
+            )
         elif lower.endswith((".txt", ".lst")):
             listing, source = list_paths(read_path_list(place), folder), FileSource(folder)
         elif lower.endswith((".csv", ".tsv")):

@@ -75,7 +75,7 @@ def list_folder(root: str, exclude: Iterable[str | os.PathLike[str]] = ()) -> Li
     seen = {_identity(parent) for parent in real.parents}  # a link upwards is a loop
     excluded = {_identity(path) for path in exclude if os.path.isdir(path)}
     if _identity(real) in excluded:
-        raise ValueError(f"the output cannot be the folder of the images itself: give another place than {root!r}")
+        raise ValueError(f"The output cannot be the folder of the images itself: give another place than {root!r}.")
     links = [""]
     while links:
         later: list[str] = []
@@ -142,7 +142,7 @@ def read_path_column(path: str) -> list[str]:
         try:
             rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
         except csv.Error as error:
-            raise ValueError(f"{path!r} is not a CSV that can be read: {error}") from None
+            raise ValueError(f"{path!r} is not a CSV that can be read ({error}).") from None
     if not rows:
         return []
     names = [name.strip().casefold() for name in rows[0]]

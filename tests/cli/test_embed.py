@@ -1,0 +1,106 @@
+"""embed, as a user types it."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import cgmcr2.encoders
+from cgmcr2.cli import main
+from cgmcr2.features import FeatureStore
+
+
+def run(*arguments: object) -> int:
+    """What the shell would see."""
+    sys.argv = ["cgmcr2", *map(str, arguments)]
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Twelve images, and an encoder that costs nothing."""
+    for number in range(12):
+        (tmp_path / "photos" / str(number % 3)).mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / "photos" / str(number % 3) / f"{number}.png")
+
+    def load_encoder(name: str) -> SimpleNamespace:
+        return SimpleNamespace(
+            name=name,
+            fingerprint=f"fingerprint-of-{name}",
+            dim=3,
+            image_size=8,
+            preprocess=np.asarray,
+            encode=lambda batch: batch.mean(axis=(1, 2)).astype(np.float32),
+        )
+
+    monkeypatch.setattr(cgmcr2.encoders, "load_encoder", load_encoder, raising=False)
+    return tmp_path / "photos"
+
+
+def test_counts_rate_and_the_store(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("embed", photos, "-o", tmp_path / "store") == 0
+    out = capsys.readouterr().out
+    assert "12 images, 12 of them embedded now at " in out
+    assert "images/s" in out
+    assert str(tmp_path / "store") in out
+    assert not (tmp_path / "store" / "errors.csv").exists()
+    assert FeatureStore.open(tmp_path / "store").shape == (12, 3)
+    assert run("embed", photos, "-o", tmp_path / "store", "--batch-size", 2, "--workers", 1) == 0
+    assert "12 images, 0 of them embedded now:" in capsys.readouterr().out
+
+
+def test_errors_are_listed_and_the_list_goes_when_they_do(
+    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (photos / os.fsdecode(b"caf\xe9\n.jpg")).write_bytes(b"")
+    os.mkfifo(photos / "pipe.jpg")
+    assert run("embed", photos, "-o", tmp_path / "store") == 0
+    assert "2 could not be read, with the reasons: " in capsys.readouterr().out
+    with open(tmp_path / "store" / "errors.csv", encoding="utf-8", newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["path", "reason"],
+            ["pipe.jpg", "a FIFO, not a file"],
+            ["caf\\udce9\n.jpg", "the file is empty"],
+        ]
+    for name in (b"caf\xe9\n.jpg", b"pipe.jpg"):
+        (photos / os.fsdecode(name)).unlink()
+    assert run("embed", photos, "-o", tmp_path / "store") == 0
+    assert not (tmp_path / "store" / "errors.csv").exists()
+
+
+def test_a_store_inside_the_folder_is_not_taken_for_photos(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        assert run("embed", photos, "-o", photos / "store", "--dtype", "float16") == 0
+        out = capsys.readouterr().out
+        assert "12 images" in out
+        assert "could not be read" not in out
+
+
+def test_what_is_wrong_is_one_sentence_and_code_2(
+    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("embed", photos, "-o", tmp_path / "store") == 0
+    (tmp_path / "empty").mkdir()
+    for arguments, expected in (
+        ((photos, "-o", tmp_path / "store", "--encoder", "other"), "fingerprint-of-bundled"),
+        ((tmp_path / "empty", "-o", tmp_path / "new"), "No image was found"),
+        ((tmp_path / "absent", "-o", tmp_path / "new"), "There is no file or folder"),
+        ((photos, "-o", photos), "The output cannot be the folder of the images itself"),
+        ((photos, "-o", tmp_path / "new", "--dtype", "int8"), "float32 or float16"),
+        ((photos, "-o", tmp_path / "new", "--batch-size", 0), "batch_size must be"),
+    ):
+        capsys.readouterr()
+        assert run("embed", *arguments) == 2
+        error = capsys.readouterr().err
+        assert expected in error
+        assert error.count("\n") == 1
+    assert not (tmp_path / "new").exists()
