@@ -140,8 +140,8 @@ def hostile(folder: Path) -> set[str]:
     }
     header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (60_000).to_bytes(4, "big") * 2 + b"\x08\x02\0\0\0"
     bad["bomb.png"] = header + bytes(4)
-    for name, data in bad.items():
-        (folder / name).write_bytes(data)
+    for file, data in bad.items():
+        (folder / file).write_bytes(data)
     os.mkfifo(folder / "pipe.jpg")
     (folder / "gone.jpg").symlink_to("nowhere")
     (folder / "loop").symlink_to(folder)
@@ -390,7 +390,7 @@ def assert_same(store: Path, whole: Path) -> None:
 def test_killed_between_any_two_renames_it_gives_the_same_bytes(tmp_path: Path, killable: tuple[str, Path]) -> None:
     script, whole = killable
     store = tmp_path / "store"
-    codes = []
+    codes: list[int] = []
     while not codes or codes[-1] != 0:  # each run gets two renames further: after the rows, after their json, ...
         codes.append(start(script, store, allowed=2).wait(timeout=60))
         assert len(codes) < 20

@@ -48,7 +48,7 @@ def test_reads_like_the_array(store: FeatureStore) -> None:
             got, X[rows if isinstance(rows, slice) else np.asarray(rows, None if len(rows) else int)]
         )
     np.testing.assert_array_equal(store[-2], X[-2])
-    np.testing.assert_array_equal(np.stack(list(store)), X)
+    np.testing.assert_array_equal(np.stack([store[row] for row in range(23)]), X)
 
 
 @settings(max_examples=60, deadline=None)

@@ -26,7 +26,7 @@ def fill(folder: Path, count: int) -> None:
 
 
 def red(image: Image.Image) -> int:
-    return int(image.getpixel((0, 0))[0])  # type: ignore[index, arg-type]
+    return int(image.getpixel((0, 0))[0])  # type: ignore[index]
 
 
 @pytest.mark.parametrize(("workers", "window"), [(1, 1), (4, 3), (8, 64), (None, 200)])
@@ -81,7 +81,7 @@ def test_a_slow_consumer_is_waited_for(tmp_path: Path) -> None:
     next(results)
     time.sleep(0.1)
     assert seen <= 8
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("decode")]
 
 
@@ -111,7 +111,7 @@ def test_archives_from_many_threads(tmp_path: Path, kind: str) -> None:
                 tar.addfile(info, io.BytesIO(encoded(number)))
     results = list(iter_decoded(Catalog.from_source(path), np.asarray, num_workers=8))
     assert [index for index, _ in results] == list(range(count))
-    np.testing.assert_array_equal(np.stack([pixels for _, pixels in results]), images)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(np.stack([pixels for _, pixels in results]), images)
 
 
 def test_a_compressed_stream_is_read_once_from_start_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

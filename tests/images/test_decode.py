@@ -9,6 +9,7 @@ import struct
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def gradient(size: tuple[int, int] = (64, 48)) -> Image.Image:
     return Image.fromarray(np.stack([x, y, 255 - x], axis=2).astype(np.uint8))
 
 
-def through(image: Image.Image, format: str, size: int | None = None, **options: object) -> np.ndarray:
+def through(image: Image.Image, format: str, size: int | None = None, **options: Any) -> np.ndarray:
     file = io.BytesIO()
     image.save(file, format, **options)
     file.seek(0)
@@ -58,7 +59,7 @@ def test_formats(format: str) -> None:
     if format not in Image.SAVE and (Image.init() or format not in Image.SAVE):
         pytest.skip(f"this Pillow cannot write {format}")
     image = gradient()
-    options: dict[str, object] = {"lossless": True} if format == "WEBP" else {}
+    options: dict[str, Any] = {"lossless": True} if format == "WEBP" else {}
     if format == "ICO":
         image, options = gradient((64, 64)), {"sizes": [(64, 64)]}
     pixels = through(image, format, **options)
@@ -235,7 +236,7 @@ def seed_files() -> dict[str, bytes]:
         ("TIFF", {"compression": "tiff_lzw"}),
     ):
         file = io.BytesIO()
-        gradient().save(file, format, **options)  # type: ignore[arg-type]
+        gradient().save(file, format, **options)
         files[format + "-".join(options)] = file.getvalue()
     return files
 
