@@ -10,14 +10,16 @@ if TYPE_CHECKING:
     from .encoders import load_encoder
     from .estimator import CgMCR2
     from .features import FeatureStore
+    from .run import cluster_images
 
 __version__ = "0.1.0"
-__all__ = ["CgMCR2", "Clustering", "FeatureStore", "load_encoder"]
+__all__ = ["CgMCR2", "Clustering", "FeatureStore", "cluster_images", "load_encoder"]
 
 _HOMES = {
     "CgMCR2": "estimator",
     "Clustering": "clustering",
     "FeatureStore": "features",
+    "cluster_images": "run",
     "load_encoder": "encoders",
 }
 

@@ -11,7 +11,7 @@ import typer
 
 from cgmcr2 import __version__
 
-from . import doctor, embed, evaluate, fit, predict
+from . import cluster, doctor, embed, evaluate, fit, predict
 
 app = typer.Typer(
     name="cgmcr2",
@@ -39,6 +39,7 @@ def _options(
     pass
 
 
+app.command()(cluster.cluster)
 app.command()(embed.embed)
 app.command()(fit.fit)
 app.command()(predict.predict)

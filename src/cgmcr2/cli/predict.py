@@ -1,4 +1,4 @@
-"""``cgmcr2 predict``: labels for rows that training has not seen."""
+"""``cgmcr2 predict``: labels for images or features that training has not seen."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ from . import options
 
 def predict(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
-    features: Annotated[Path, typer.Argument(help="A feature file or store.")],
+    source: Annotated[Path, typer.Argument(help="Images (as for cluster), a feature file or a feature store.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The table to write.")] = Path("labels.csv"),
-    part: Annotated[str, typer.Option(help="Rows to label where the file has a split: train, test or all.")] = "all",
+    part: Annotated[str, typer.Option(help="Rows of a feature file with a split: train, test or all.")] = "all",
     device: options.Device = "auto",
+    quiet: options.Quiet = False,
 ) -> None:
-    """Give each row its cluster, with confidence and margin; the same rows always get the same answer."""
+    """Give each image or row its cluster, with confidence and margin; the same rows always get the same answer."""
     from cgmcr2._files import replacing
     from cgmcr2.clustering import write_csv
-    from cgmcr2.run import open_run
+    from cgmcr2.features.sources import is_features
+    from cgmcr2.run import open_run, predict_images
 
     opened = open_run(run, device=device)
-    clustering = opened.predict_features(features, part=part)
+    if is_features(source):
+        clustering = opened.predict_features(source, part=part)
+    else:
+        clustering = predict_images(opened, source, progress=not quiet)
     with replacing(output) as temporary:
         write_csv(temporary, clustering.records())
-    typer.echo(f"{len(clustering.ids):,} rows labelled: {output}")
+    typer.echo(f"{len(clustering.ids):,} labelled: {output}")

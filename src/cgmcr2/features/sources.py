@@ -112,6 +112,17 @@ def load_feature_file(path: str | os.PathLike[str], *, labels: str = "labels") -
     return _checked(path, file)
 
 
+def is_features(path: str | os.PathLike[str]) -> bool:
+    """Whether ``path`` names features (a feature file or a store) rather than images."""
+    path = Path(path)
+    if path.is_dir():
+        return (path / "manifest.json").is_file()
+    if path.suffix.lower() == ".npz" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return "images.npy" not in archive.namelist()
+    return path.suffix.lower() in SUFFIXES
+
+
 def _from_npy(path: Path, labels: str) -> FeatureFile:
     return FeatureFile(np.load(path, mmap_mode="r", allow_pickle=False))
 

@@ -1,4 +1,4 @@
-"""A run folder: made from features, opened again, asked to predict. Its files are listed in docs/run-folder.md."""
+"""A run folder: made from features, opened again, asked to predict. docs/run-folder.md lists its files."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from cgmcr2.evaluation import Protocol, Scores, score_labels
 from cgmcr2.features.sources import FeatureFile, FeatureSource, Subset, check_finite, load_feature_file
 
 StrPath = str | os.PathLike[str]
+_BEFORE_RUN = ("features", "errors.csv")  # what a run folder may hold before its run.json
 PARTS = {"train": "split 0", "test": "split 1", "all": "all rows"}
 
 
@@ -63,7 +64,7 @@ def fit_source(
     model.plan(*source.shape)  # refuses what cannot be, before anything is written
     check_finite(source)
     request = {**about, "parameters": _parameters(model)}
-    earlier = _read_run(folder) if (folder / "run.json").exists() else None
+    earlier = read_run(folder) if (folder / "run.json").exists() else None
     if earlier is not None:
         changed = [key for key in request if earlier.get(key) != request[key]]
         if changed:
@@ -71,8 +72,9 @@ def fit_source(
                 f"{folder} holds another run (its {' and '.join(changed)} differ); take another folder, or delete it."
             )
         if earlier["finished"]:
+            (folder / "checkpoint.safetensors").unlink(missing_ok=True)
             return Clustering.load(folder)
-    elif folder.exists() and any(folder.iterdir()) and not _is_ours(folder):
+    elif folder.exists() and any(path.name not in _BEFORE_RUN and path.name[0] != "." for path in folder.iterdir()):
         raise ValueError(f"{folder} is not empty and holds no run; choose a new folder.")
     run = {
         "format": 1,
@@ -92,9 +94,10 @@ def fit_source(
     protocol = Protocol(about["fitted_on"]["part"], source.shape[0], about["fitted_on"]["part"], source.shape[0])
     run |= {"settings": dataclasses.asdict(model.settings_), "protocol": f"labels.csv: {protocol}"}
     if model.finished_:
-        (folder / "checkpoint.safetensors").unlink(missing_ok=True)
         run["finished"] = True
     write_json(folder / "run.json", run)
+    if model.finished_:
+        (folder / "checkpoint.safetensors").unlink(missing_ok=True)
     return clustering
 
 
@@ -162,7 +165,7 @@ class Run:
 def open_run(folder: StrPath, *, device: str = "auto") -> Run:
     """Open a run folder; one that training has not finished has no model yet."""
     folder = Path(folder)
-    info = _read_run(folder)
+    info = read_run(folder)
     if not (folder / "model" / "config.json").exists():
         raise ValueError(f"{folder} is an unfinished run; give its command again and it goes on.")
     model = CgMCR2.load(folder / "model")
@@ -170,7 +173,7 @@ def open_run(folder: StrPath, *, device: str = "auto") -> Run:
     return Run(folder, info, model)
 
 
-def _read_run(folder: Path) -> dict[str, Any]:
+def read_run(folder: Path) -> dict[str, Any]:
     path = folder / "run.json"
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not a run folder: it has no run.json; cgmcr2 fit makes one.")
@@ -203,10 +206,6 @@ def _label(model: CgMCR2, source: FeatureSource, ids: Sequence[str]) -> Clusteri
 def _parameters(model: CgMCR2) -> dict[str, Any]:
     hidden = ("device", "verbose")  # where and how loudly: not what
     return {name: value for name, value in model.get_params().items() if value is not None and name not in hidden}
-
-
-def _is_ours(folder: Path) -> bool:
-    return (folder / "features" / "manifest.json").exists()
 
 
 def _versions(*names: str) -> dict[str, str]:

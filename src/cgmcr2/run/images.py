@@ -1,0 +1,100 @@
+"""From a folder of images to a run folder: embed, fit, label, show. Each part goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from cgmcr2.clustering import Clustering
+from cgmcr2.encoders import load_encoder
+from cgmcr2.estimator import CgMCR2
+from cgmcr2.explore.report import write_report
+from cgmcr2.features import FeatureStore, extract
+from cgmcr2.features.sources import FeatureSource
+from cgmcr2.images import Catalog
+from cgmcr2.training.monitors import read_metrics
+
+from .folder import Run, StrPath, fit_source, read_run
+
+
+def cluster_images(
+    source: StrPath,
+    n_clusters: int,
+    folder: StrPath,
+    *,
+    encoder: str = "bundled",
+    report: bool = True,
+    progress: bool = False,
+    **parameters: Any,
+) -> Clustering:
+    """Find the clusters of a folder (list, archive) of images: embed, fit, label, show; each part goes on where it was.
+
+    ``parameters`` are those of ``CgMCR2``. The run folder then holds ``labels.csv``, ``report.html``, the model, and
+    ``errors.csv`` where files could not be read.
+    """
+    folder = Path(folder)
+    model = CgMCR2(n_clusters, verbose=progress, **parameters)
+    catalog = Catalog.from_source(source, exclude=[folder])
+    model.plan(max(2, len(catalog)), 1)
+    store = _embed(catalog, encoder, folder / "features", folder / "errors.csv", progress)
+    about = {
+        "source": str(Path(source).resolve()),
+        "fitted_on": {"part": "all images", "rows": store.shape[0], "width": store.shape[1]},
+        "encoder": store.fingerprint,
+        "encoder_name": encoder,
+        "images": store.content_fingerprint,
+    }
+    clustering = fit_source(model, store, store.ids, folder, about)
+    if report and not (folder / "report.html").exists():
+        write_run_report(folder, images=catalog, features=store)
+    return clustering
+
+
+def write_run_report(
+    folder: StrPath,
+    out: StrPath | None = None,
+    *,
+    images: Catalog | None = None,
+    features: FeatureSource | None = None,
+) -> Path:
+    """Write the page of a run, ``report.html`` in its folder or ``out``, with its images where they can be found."""
+    folder = Path(folder)
+    info = read_run(folder)
+    clustering = Clustering.load(folder)
+    metrics = folder / "metrics.jsonl"
+    if features is None and (folder / "features" / "manifest.json").exists():
+        features = FeatureStore.open(folder / "features")
+    if images is None and "images" in info and Path(info["source"]).exists():
+        images = Catalog.from_source(info["source"], exclude=[folder])
+    return write_report(
+        clustering,
+        out if out is not None else folder / "report.html",
+        images=images,
+        features=features,
+        metrics=read_metrics(metrics) if metrics.exists() else (),
+        settings=info,
+        errors=features.errors if isinstance(features, FeatureStore) else (),
+        source=Path(info["source"]).name,
+    )
+
+
+def _embed(catalog: Catalog, encoder: str, store: Path, errors: Path, progress: bool) -> FeatureStore:
+    features = extract(catalog, load_encoder(encoder), store, progress=progress)
+    if features.errors:
+        features.write_errors_csv(errors)
+    else:
+        errors.unlink(missing_ok=True)
+    return features
+
+
+def predict_images(run: Run, source: StrPath, *, progress: bool = False) -> Clustering:
+    """Label images that training has not seen. Their features stay in the run folder: a second call is quick."""
+    encoder = run.info.get("encoder_name")
+    if not encoder:
+        raise ValueError(f"{run.folder} was fitted on features, not on images; give it features to label.")
+    place = hashlib.sha256(str(Path(source).resolve()).encode(errors="surrogateescape")).hexdigest()[:12]
+    store = run.folder / "predicted" / place
+    features = _embed(Catalog.from_source(source, exclude=[run.folder]), encoder, store, store / "errors.csv", progress)
+    run.check_encoder(features.fingerprint, features.shape[1], str(source))
+    return run.predict_source(features, features.ids)
