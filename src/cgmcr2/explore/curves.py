@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,19 +32,6 @@ class Curve(NamedTuple):
     stages: list[tuple[float, str]]
 
 
-def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The lines of a ``metrics.jsonl``; a last line that was cut off by a crash is left out."""
-    lines: list[dict[str, Any]] = []
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            lines.append(value)
-    return lines
-
-
 def curves(metrics: Sequence[Mapping[str, Any]], most: int = 12) -> list[Curve]:
     """A chart for every quantity that changes, those of ``TITLES`` first.
 
@@ -62,11 +46,11 @@ def curves(metrics: Sequence[Mapping[str, Any]], most: int = 12) -> list[Curve]:
 
 
 def _curve(metrics: Sequence[Mapping[str, Any]], key: str) -> Curve | None:
-    lines = [line for line in metrics if _is_number(line.get(key))]
+    lines = [line for line in metrics if _number(line.get(key)) is not None]
     if len(lines) < 2:
         return None
-    steps = np.array([line["step"] if _is_number(line.get("step")) else i for i, line in enumerate(lines)], dtype=float)
-    values = np.array([line[key] for line in lines], dtype=float)
+    steps = np.array([line.get("step", i) for i, line in enumerate(lines)], dtype=float)
+    values = np.array([_number(line[key]) for line in lines], dtype=float)
     low, high = float(values.min()), float(values.max())
     start, span = float(steps.min()), float(np.ptp(steps)) or 1.0
     parts = np.array_split(np.arange(len(lines)), min(POINTS, len(lines)))  # a mean for each part of a long run
@@ -88,5 +72,10 @@ def _curve(metrics: Sequence[Mapping[str, Any]], key: str) -> Curve | None:
     return Curve(title, path, first, last, least, most, stages if len(stages) <= 6 else [])
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _number(value: object) -> float | None:
+    """The value if it can be drawn; of several (one for each head) the largest."""
+    if isinstance(value, list):
+        return max((number for item in value if (number := _number(item)) is not None), default=None)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
