@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint unit docs-check clean
+.PHONY: demo test lint unit constraints clean
 
 demo: $(STAMP)  ## cluster real images and write a page that shows them
 	$(BIN)/cgmcr2 demo -o demo-run
@@ -23,6 +23,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
+
+constraints: $(STAMP)  ## pin what is installed now; newer Pythons only, since the newest releases leave older ones behind
+	(echo "# Made by 'make constraints'. torch is pinned for every Python, or several GB of CUDA packages come along."; \
+	 $(BIN)/pip freeze --exclude-editable | sed 's/+cpu//' | \
+	 sed -E '/^(torch==|#|-e)/! s/$$/ ; python_version >= "3.11"/') > constraints.txt
 
 clean:
 	rm -rf .venv demo-run

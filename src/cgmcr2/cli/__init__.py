@@ -11,7 +11,7 @@ import typer
 
 from cgmcr2 import __version__
 
-from . import cluster, doctor, embed, evaluate, fit, predict
+from . import cluster, demo, doctor, embed, evaluate, fit, predict
 
 app = typer.Typer(
     name="cgmcr2",
@@ -44,6 +44,7 @@ app.command()(embed.embed)
 app.command()(fit.fit)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
+app.command()(demo.demo)
 app.command()(doctor.doctor)
 
 
