@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import mmap
 import os
 import zipfile
 from pathlib import Path
@@ -47,7 +48,18 @@ class FeatureFile:
 
 def read_rows(source: FeatureSource, rows: Any) -> npt.NDArray[np.float32]:
     """``source[rows]`` as a float32 array that may be written (torch asks for that), copied only where needed."""
-    return np.require(source[rows], dtype=np.float32, requirements=["C", "W"])
+    values = np.require(source[rows], dtype=np.float32, requirements=["C", "W"])
+    if isinstance(source, np.memmap) and source.mode == "r":
+        release(source)
+    return values
+
+
+def release(array: np.memmap[Any, Any]) -> None:
+    """Give back the pages of a read-only memory map that have been read, so that a pass over a file larger than memory
+    does not fill it. They stay in the system's cache."""
+    mapping = getattr(array, "_mmap", None)
+    if mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapping.madvise(mmap.MADV_DONTNEED)
 
 
 class Subset:
@@ -68,7 +80,7 @@ def check_finite(source: FeatureSource, block: int = 65536) -> None:
     """Raise with the indices of the first rows that hold NaN or infinity, reading a block of rows at a time."""
     bad: list[int] = []
     for start in range(0, source.shape[0], block):
-        values = np.asarray(source[start : start + block])
+        values = read_rows(source, slice(start, start + block))
         if not np.isfinite(values.sum(dtype=np.float64)):  # one cheap pass; look closer only where it fails
             bad.extend(start + np.flatnonzero(~np.isfinite(values).all(axis=1)))
     if bad:
