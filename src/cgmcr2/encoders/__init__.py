@@ -1,0 +1,1 @@
+"""Pixels -> features: frozen image encoders behind one protocol, loaded by name."""

