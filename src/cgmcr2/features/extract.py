@@ -1,7 +1,8 @@
 """Images to features on disk, so that it can be killed at any moment and goes on where it was.
 
 The work is cut into shards by the order of the catalog alone, and a batch never reaches across shards. So an
-interrupted run, started again, computes the same batches and gives the same bytes as one that was left alone.
+interrupted run, started again, computes the same batches and gives the same bytes as one that was left alone. (Images
+added later come in batches of their own: where an encoder rounds differently in other batches, so do their rows.)
 """
 
 from __future__ import annotations
@@ -91,9 +92,8 @@ def extract(
         done = _Done(path, catalog)
         mine = np.arange(len(catalog)) // manifest.shard_size % num_shards == shard_index
         todo = list(_cut(np.flatnonzero(done.untried & mine), manifest.shard_size))
-        if (
-            first_pass
-        ):  # what failed may work now (HEIC installed, a disk back); at the end, so as not to shift the rest
+        if first_pass:
+            # what failed before may work now (HEIC installed, a disk back); at the end, so as not to shift the rest
             todo += _cut(np.array(sorted(p for p in done.reasons if mine[p]), np.int64), manifest.shard_size)
         if not todo:
             break
