@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from cgmcr2._files import write_text
 from cgmcr2.features.shards import ShardIndex, damages, map_rows, read_index, shard_numbers, shard_paths, write_shard
-from cgmcr2.features.sources import FeatureSource
+from cgmcr2.features.sources import FeatureSource, release
 
 DTYPES = ("float32", "float16")
 
@@ -205,7 +205,9 @@ class FeatureStore:
         order = np.lexsort((place, shard))  # shard by shard, and forwards in each: every page is touched once
         for group in np.split(order, np.flatnonzero(np.diff(shard[order])) + 1):
             if len(group):
-                out[group] = self._map(int(shard[group[0]]))[place[group]]
+                rows_of_shard = self._map(int(shard[group[0]]))
+                out[group] = rows_of_shard[place[group]]
+                release(rows_of_shard)
         return out
 
     def _row_numbers(self, rows: Any) -> npt.NDArray[np.int64]:
