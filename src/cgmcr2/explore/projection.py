@@ -64,9 +64,15 @@ def _principal_components(embedding: NDArray[Any], count: int, seed: int) -> NDA
 def _tsne(points: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
     from sklearn.manifold import TSNE
 
-    perplexity = min(30.0, (len(points) - 1) / 3)
+    m = len(points)
     positions: NDArray[np.float32] = TSNE(
-        2, perplexity=perplexity, init="pca", learning_rate="auto", max_iter=500, random_state=seed
+        2,
+        perplexity=min(30.0, (m - 1) / 3),
+        init="pca",
+        learning_rate="auto",
+        max_iter=500,
+        random_state=seed,
+        method="exact" if m <= 300 else "barnes_hut",  # whose threads cost more than they gain on a few rows
     ).fit_transform(points)
     return positions
 
