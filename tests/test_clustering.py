@@ -84,6 +84,13 @@ def test_rename_returns_a_new_value() -> None:
         renamed.labels[0] = 3
 
 
+def test_names_can_change_places_at_once() -> None:
+    c = Clustering(["a", "b"], [0, 1], names=["dogs", "cats"])
+    assert c.with_names(["cats", "dogs"]).names == ["cats", "dogs"]
+    with pytest.raises(ValueError, match="Two clusters are called"):
+        c.with_names(["cats", "cats"])
+
+
 def test_merge_keeps_the_other_numbers_and_adds_probabilities() -> None:
     c = example()
     m = c.merge([3, 1], "both")

@@ -198,6 +198,10 @@ class Clustering:
         names[self._checked(cluster)] = name.strip()
         return self._with(names=names)
 
+    def with_names(self, names: Sequence[str]) -> Clustering:
+        """The same clusters, all of them named anew: one name for each of the k."""
+        return self._with(names=names)
+
     def merge(self, clusters: Sequence[int | str], name: str | None = None) -> Clustering:
         """The first of the given clusters takes over the images of the others, which stay as empty clusters.
 

@@ -54,9 +54,10 @@ def export(
     1
     """
     out = Path(out)
-    if to not in get_args(Kind) or link not in get_args(Link):
-        kinds, links = ", ".join(get_args(Kind)), ", ".join(get_args(Link))
-        raise ValueError(f"Nothing can be exported to {to!r} by {link!r}: choose of {kinds}, and of {links}.")
+    if to not in get_args(Kind):
+        raise ValueError(f"There is no export to {to!r}: choose of {', '.join(get_args(Kind))}.")
+    if link not in get_args(Link):
+        raise ValueError(f"There is no link called {link!r}: choose of {', '.join(get_args(Link))}.")
     if os.path.lexists(out):
         raise FileExistsError(f"{out} exists already, and an export overwrites nothing: choose another place.")
     if to in ("csv", "json", "parquet"):

@@ -55,7 +55,7 @@ def report_run(
         metrics=metrics,
         settings=info,
         errors=FeatureStore.open(store).errors if (store / "manifest.json").is_file() else (),
-        source=str(info.get("source", "")),
+        source=Path(info.get("source", "")).name,
         note=note,
         map_method=map_method,
     )
