@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
-from cgmcr2.encoders.base import check_batch, fingerprint_of, pick_device
+from cgmcr2.encoders.common import encode_in_chunks, fingerprint_of, pick_device
 from cgmcr2.encoders.efficientnet import DIM, STRIDE, EfficientNetLite0
 from cgmcr2.encoders.pixels import Preprocessing
 
@@ -43,33 +43,24 @@ class BundledEncoder:
             raise ValueError(f"The bundled encoder takes images whose size is a multiple of {STRIDE}, got size={size}.")
         self.name = "bundled" if size == 224 else f"bundled?size={size}"
         self.image_size = size
-        self.preprocess_with = Preprocessing(size, size, scale=1.0, mean=(127.0,) * 3, std=(128.0,) * 3)
+        self._preprocessing = Preprocessing(size, size, scale=1.0, mean=(127.0,) * 3, std=(128.0,) * 3)
         self.fingerprint = fingerprint_of(
-            network="efficientnet-lite0", weights=WEIGHTS_SHA256, preprocessing=self.preprocess_with.as_dict()
+            network="efficientnet-lite0", weights=WEIGHTS_SHA256, preprocessing=self._preprocessing.as_dict()
         )
         self._device = pick_device(device)
         self._network = EfficientNetLite0(load_weights(weights)).to(self._device).eval()
 
     def preprocess(self, image: Image.Image) -> npt.NDArray[np.uint8]:
         """RGB image -> uint8 (size, size, 3)."""
-        return self.preprocess_with(image)
+        return self._preprocessing(image)
 
-    @torch.inference_mode()
     def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """uint8 (n, size, size, 3) -> float32 (n, 1280).
+        """uint8 (n, size, size, 3) -> float32 (n, 1280)."""
+        chunk = _CHUNK if self._device.type == "cpu" else None
+        return encode_in_chunks(self._run, batch, self._preprocessing.shape, self.dim, self.name, chunk)
 
-        Images pass in chunks of one shape, the last one filled up, so that the features of an image are the same to
-        the last bit whatever batch it comes in: a resumed run repeats an uninterrupted one.
-        """
-        check_batch(batch, self.preprocess_with.shape, self.name)
-        features = np.empty((len(batch), DIM), dtype=np.float32)
-        for start in range(0, len(batch), _CHUNK):
-            chunk = batch[start : start + _CHUNK]
-            count = len(chunk)
-            if count < _CHUNK:
-                chunk = np.concatenate([chunk, np.zeros((_CHUNK - count, *chunk.shape[1:]), chunk.dtype)])
-            x = self.preprocess_with.normalize(chunk, self._device)
-            features[start : start + count] = self._network(x)[:count].cpu().numpy()
+    def _run(self, batch: npt.NDArray[Any]) -> torch.Tensor:
+        features: torch.Tensor = self._network(self._preprocessing.normalize(batch, self._device))
         return features
 
 

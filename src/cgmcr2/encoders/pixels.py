@@ -62,11 +62,11 @@ class Preprocessing:
             image = _shorter_side(image, self.resize, resample)
         width, height = image.size
         left, top = (width - self.crop) // 2, (height - self.crop) // 2
-        return np.asarray(image.crop((left, top, left + self.crop, top + self.crop)))
+        return np.array(image.crop((left, top, left + self.crop, top + self.crop)))
 
     def normalize(self, batch: npt.NDArray[np.uint8], device: torch.device) -> torch.Tensor:
         """uint8 (n, h, w, 3) -> float32 (n, h, w, 3), normalised."""
-        x = torch.from_numpy(np.ascontiguousarray(batch)).to(device).float()
+        x = torch.from_numpy(np.require(batch, requirements=["C", "W"])).to(device).float()
         mean = torch.tensor(self.mean, device=device) * self.scale
         std = torch.tensor(self.std, device=device) * self.scale
         return x.sub_(mean).div_(std)

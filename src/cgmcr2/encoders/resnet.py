@@ -1,0 +1,57 @@
+"""ResNet-18 up to its pooled 512 features, with torchvision's names, in its ImageNet and its CIFAR form."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+DIM = 512
+
+
+class _Block(nn.Module):
+    def __init__(self, channels: int, out: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(out)
+        self.conv2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(out)
+        same = stride == 1 and channels == out
+        self.downsample = (
+            None if same else nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        shortcut = x if self.downsample is None else self.downsample(x)
+        y = F.relu(self.bn1(self.conv1(x)))
+        return F.relu(self.bn2(self.conv2(y)) + shortcut)
+
+
+class ResNet18(nn.Module):
+    """Images (n, 3, h, w) -> pooled features (n, 512).
+
+    ``stem`` is 7 for the ImageNet form (7x7 convolution with stride 2, max-pooling) and 3 for the CIFAR form (3x3
+    convolution, no max-pooling).
+
+    >>> ResNet18(stem=3).eval()(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 512])
+    """
+
+    def __init__(self, stem: int = 7) -> None:
+        super().__init__()
+        if stem not in (3, 7):
+            raise ValueError(f"The first convolution of a ResNet-18 is 7x7, or 3x3 for CIFAR, got {stem}x{stem}.")
+        self.pools = stem == 7
+        self.conv1 = nn.Conv2d(3, 64, stem, 2 if self.pools else 1, stem // 2, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.layer1 = nn.Sequential(_Block(64, 64, 1), _Block(64, 64, 1))
+        self.layer2 = nn.Sequential(_Block(64, 128, 2), _Block(128, 128, 1))
+        self.layer3 = nn.Sequential(_Block(128, 256, 2), _Block(256, 256, 1))
+        self.layer4 = nn.Sequential(_Block(256, 512, 2), _Block(512, 512, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.relu(self.bn1(self.conv1(x)))
+        if self.pools:
+            x = F.max_pool2d(x, 3, 2, 1)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return x.mean((2, 3))

@@ -1,0 +1,73 @@
+"""The random views of MoCo-v2 in the paper's supplement, drawn from the image itself so that they never change."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import numpy as np
+from PIL import Image, ImageEnhance, ImageOps
+
+SMALLEST_AREA = 0.08
+WIDEST = 4 / 3
+
+
+def random_view(image: Image.Image, size: int, rng: np.random.Generator) -> Image.Image:
+    """One view (size x size): random crop of 8 to 100 % of the area, flip, colour jitter, grey.
+
+    The table of the supplement: RandomResizedCrop(scale=(0.08, 1)), RandomHorizontalFlip(0.5),
+    RandomApply(ColorJitter(0.4, 0.4, 0.4, 0.1), 0.8), RandomGrayscale(0.2).
+
+    >>> random_view(Image.new("RGB", (50, 40)), 32, np.random.default_rng(0)).size
+    (32, 32)
+    """
+    box = _random_box(image.width, image.height, rng)
+    view = image.resize((size, size), Image.Resampling.BILINEAR, box=box)
+    if rng.random() < 0.5:
+        view = ImageOps.mirror(view)
+    if rng.random() < 0.8:
+        view = _jitter(view, rng)
+    if rng.random() < 0.2:
+        view = view.convert("L").convert("RGB")
+    return view
+
+
+def image_rng(image: Image.Image, seed: int) -> np.random.Generator:
+    """Random numbers that depend on the pixels and the seed only: the same in every run, order and worker.
+
+    >>> picture = Image.new("RGB", (4, 4))
+    >>> bool(image_rng(picture, 0).random() == image_rng(picture.copy(), 0).random())
+    True
+    """
+    digest = hashlib.sha256(f"{seed} {image.size} ".encode() + image.tobytes()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "little"))
+
+
+def _random_box(width: int, height: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
+    for _ in range(10):
+        area = width * height * rng.uniform(SMALLEST_AREA, 1.0)
+        ratio = math.exp(rng.uniform(-math.log(WIDEST), math.log(WIDEST)))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            left, top = int(rng.integers(0, width - w + 1)), int(rng.integers(0, height - h + 1))
+            return left, top, left + w, top + h
+    # ten misses happen with long images only: then the middle, as near to its shape as the limits allow
+    w, h = min(width, max(1, round(height * WIDEST))), min(height, max(1, round(width * WIDEST)))
+    left, top = (width - w) // 2, (height - h) // 2
+    return left, top, left + w, top + h
+
+
+def _jitter(view: Image.Image, rng: np.random.Generator) -> Image.Image:
+    """Brightness, contrast and saturation by 0.6 to 1.4, hue by up to a tenth of the circle, in random order."""
+    factors = rng.uniform(0.6, 1.4, 3)
+    hue = rng.uniform(-0.1, 0.1)
+    enhancers = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
+    for step in rng.permutation(4):
+        view = _shift_hue(view, hue) if step == 3 else enhancers[step](view).enhance(float(factors[step]))
+    return view
+
+
+def _shift_hue(view: Image.Image, shift: float) -> Image.Image:
+    hue, saturation, value = view.convert("HSV").split()
+    turned = (np.asarray(hue).astype(np.int16) + round(shift * 255)) % 256
+    return Image.merge("HSV", (Image.fromarray(turned.astype(np.uint8)), saturation, value)).convert("RGB")
