@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import math
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,7 +15,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from cgmcr2.objectives import cluster_coding_rate, coding_rate
+from cgmcr2.objectives import _cluster_rates, cluster_coding_rate, coding_rate
+
+module = importlib.import_module("cgmcr2.objectives.cluster_coding_rate")  # the package has a function of that name
 
 
 def naive(Z: Tensor, Pi: Tensor, eps: float) -> Tensor:
@@ -38,7 +46,9 @@ def one_hot(n: int, k: int, seed: int = 1) -> Tensor:
     return functional.one_hot(labels, k).double()
 
 
-def value_and_gradients(function, Z: Tensor, Pi: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[no-untyped-def]
+def value_and_gradients(
+    function: Callable[..., Tensor], Z: Tensor, Pi: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
     Z, Pi = Z.detach().requires_grad_(), Pi.detach().requires_grad_()
     value = function(Z, Pi, eps)
     value.sum().backward()
@@ -56,22 +66,134 @@ def test_values_by_hand() -> None:
     assert cluster_coding_rate(Z, torch.tensor([[1.0, 0.0]]).repeat(6, 1), 0.5).item() == pytest.approx(2 * log(5.0))
 
 
-@pytest.mark.parametrize(("n", "d", "k"), [(60, 8, 5), (10, 24, 3), (30, 4, 1), (1, 3, 2), (40, 3, 40)])
+def close(got: Tensor, want: Tensor, relative: float = 1e-5) -> None:
+    """Equal up to a fraction of the largest entry."""
+    torch.testing.assert_close(got, want, rtol=relative, atol=relative * want.abs().max().item())
+
+
+SHAPES = [(60, 8, 5), (10, 24, 3), (30, 4, 1), (1, 3, 2), (40, 3, 40)]
+
+
+@pytest.mark.parametrize(("n", "d", "k"), SHAPES)
 @pytest.mark.parametrize("kind", ["soft", "sharp", "hard"])
 def test_equals_the_naive_formula(n: int, d: int, k: int, kind: str) -> None:
     Z = embedding(n, d)
     Pi = {"soft": memberships(n, k), "sharp": memberships(n, k, 20.0), "hard": one_hot(n, k)}[kind]
-    got, want = value_and_gradients(cluster_coding_rate, Z, Pi, 0.5), value_and_gradients(naive, Z, Pi, 0.5)
-    torch.testing.assert_close(got[0], want[0], rtol=2e-6, atol=0)
-    torch.testing.assert_close(got[1], want[1], rtol=1e-5, atol=1e-5 * want[1].abs().max().item())
+    exact = functools.partial(cluster_coding_rate, gradient="all")
+    got, want = value_and_gradients(exact, Z, Pi, 0.5), value_and_gradients(naive, Z, Pi, 0.5)
+    close(got[0], want[0], 1e-6)
+    close(got[1], want[1])
     used = Pi.sum(0) > 0  # the gradient of an empty cluster is zero by convention
-    torch.testing.assert_close(got[2][:, used], want[2][:, used], rtol=1e-5, atol=1e-5 * want[2].abs().max().item())
+    close(got[2][:, used], want[2][:, used])
+
+
+@pytest.mark.parametrize(("n", "d", "k"), SHAPES)
+@pytest.mark.parametrize("sharpness", [1.0, 20.0, 60.0])
+def test_the_gradient_through_a_softmax_needs_the_members_only(n: int, d: int, k: int, sharpness: float) -> None:
+    logits = sharpness * torch.randn(n, k, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+
+    def through_softmax(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda Z, logits, eps: function(Z, torch.softmax(logits, -1), eps)
+
+    got = value_and_gradients(through_softmax(cluster_coding_rate), embedding(n, d), logits, 0.5)
+    want = value_and_gradients(through_softmax(naive), embedding(n, d), logits, 0.5)
+    close(got[0], want[0], 1e-6)
+    close(got[1], want[1])
+    torch.testing.assert_close(got[2], want[2], rtol=1e-5, atol=1e-7)
+
+
+def mixed(tail: float, n: int = 200) -> Tensor:
+    """Two heads, with clusters of 5, 40 and 155 of 200 rows, a dense one and an empty one, and long tails."""
+    Pi = torch.zeros(2, n, 5, dtype=torch.float64)
+    Pi[:, :5, 0] = Pi[:, 5:45, 1] = Pi[:, 45:, 2] = 1.0
+    Pi[1] = Pi[1].flip(0)
+    generator = torch.Generator().manual_seed(3)
+    Pi[..., :2] += tail * 10 ** -torch.rand(2, n, 2, dtype=torch.float64, generator=generator)
+    Pi[..., 3] = torch.rand(2, n, dtype=torch.float64, generator=generator)
+    return Pi / Pi.sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("gradient", ["members", "all"])
+@pytest.mark.parametrize("chunk", [1, 2**14, 2**23])
+def test_every_way_to_compute_a_cluster_in_one_call(gradient: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(_cluster_rates._CHUNK_BYTES, "cpu", chunk)
+    used = []
+    for name in ("rates_by_rows", "rates_by_members"):
+        kernel = getattr(_cluster_rates, name)
+
+        def spy(*args: Any, kernel: Any = kernel, name: str = name) -> Tensor:
+            used.append((name, args[3].shape[1]))
+            return kernel(*args)  # type: ignore[no-any-return]
+
+        monkeypatch.setattr(module, name, spy)
+    Z, Pi = embedding(200, 8), mixed(tail=1e-13)
+    rate = functools.partial(cluster_coding_rate, gradient=gradient)
+    got = value_and_gradients(rate, Z, Pi, 0.5)
+    assert {name for name, _ in used} == {"rates_by_rows", "rates_by_members"}
+    sizes = {size for name, size in used if name == "rates_by_members"}
+    assert min(sizes) <= 8  # members x members
+    assert (max(sizes) > 8) == (gradient == "members")  # d x d
+    want = [value_and_gradients(naive, Z, head, 0.5) for head in Pi]
+    close(got[0], torch.stack([one[0] for one in want]), 1e-6)
+    close(got[1], torch.stack([one[1] for one in want]).sum(0))
+    dPi = torch.stack([one[2] for one in want])
+    if gradient == "all":
+        close(got[2], dPi)
+    else:
+        close(got[2] * Pi, dPi * Pi)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("cluster", [0, 1])
+def test_what_is_left_out_is_below_the_tolerance(cluster: int, tolerance: float) -> None:
+    Z, Pi = embedding(200, 8), mixed(tail=1e-3 * tolerance)[0]
+    counts = module._members_that_matter(Pi.T / Pi.sum(0).clamp(min=1e-300).unsqueeze(-1), 8 / 0.25, tolerance)
+    assert counts.tolist() == [5, 40, 155, 200, 0]  # the tails are left out, and no real member
+    Pi = Pi[:, [cluster]]
+    rate = functools.partial(cluster_coding_rate, tolerance=tolerance, gradient="all")
+    got, want = value_and_gradients(rate, Z, Pi, 0.5), value_and_gradients(naive, Z, Pi, 0.5)
+    error = (1 - got[0] / want[0]).item()
+    assert error <= tolerance
+    if cluster == 0:
+        assert error > 0.01 * tolerance  # else this tests nothing
+    bound = tolerance * math.log(1 + 8 / 0.25)
+    close(got[1], want[1], bound)
+    close(got[2], want[2], bound)
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 30.0])
+def test_float32_is_as_exact_as_float32_can_be(sharpness: float) -> None:
+    Z, Pi = embedding(300, 64), memberships(300, 60, sharpness)
+    got = value_and_gradients(cluster_coding_rate, Z.float(), Pi.float(), 0.5)
+    want = value_and_gradients(naive, Z, Pi, 0.5)
+    close(got[0].double(), want[0], 1e-6)
+    close(got[1].double(), want[1])
+    close((got[2] * Pi).double(), want[2] * Pi)
+
+
+def test_value_without_gradient_and_gradient_of_one_input() -> None:
+    Z, Pi = embedding(40, 6), memberships(40, 5, 20.0)
+    value, dZ, dPi = value_and_gradients(cluster_coding_rate, Z, Pi, 0.5)
+    torch.testing.assert_close(cluster_coding_rate(Z, Pi, 0.5), value)
+    Z.requires_grad_()
+    torch.testing.assert_close(torch.autograd.grad(cluster_coding_rate(Z, Pi, 0.5), Z)[0], dZ)
+    with torch.no_grad():
+        assert not cluster_coding_rate(Z, Pi, 0.5).requires_grad
+    Z, Pi = Z.detach(), Pi.requires_grad_()
+    torch.testing.assert_close(torch.autograd.grad(cluster_coding_rate(Z, Pi, 0.5), Pi)[0], dPi)
+
+
+def test_a_second_derivative_is_refused() -> None:
+    Z, Pi = embedding(10, 3).requires_grad_(), memberships(10, 2)
+    for rate in (coding_rate(Z, 0.5), cluster_coding_rate(Z, Pi, 0.5)):
+        with pytest.raises(RuntimeError, match="no second derivative"):
+            torch.autograd.grad(rate, Z, create_graph=True)
 
 
 @pytest.mark.parametrize(("n", "d", "k"), [(9, 4, 3), (4, 6, 2)])
 def test_gradcheck(n: int, d: int, k: int) -> None:
     Z, Pi = embedding(n, d).requires_grad_(), memberships(n, k).requires_grad_()
-    assert torch.autograd.gradcheck(lambda Z, Pi: cluster_coding_rate(Z, Pi, 0.5, tolerance=1e-12), (Z, Pi))
+    assert torch.autograd.gradcheck(lambda Z, Pi: cluster_coding_rate(Z, Pi, 0.5, tolerance=0, gradient="all"), (Z, Pi))
 
 
 @settings(max_examples=25, deadline=None)
@@ -158,20 +280,29 @@ def test_autocast_does_not_reach_inside() -> None:
     Z, Pi = embedding(100, 16).float(), memberships(100, 5).float()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside = value_and_gradients(cluster_coding_rate, Z, Pi, 0.2)
-    for a, b in zip(inside[:1], value_and_gradients(cluster_coding_rate, Z, Pi, 0.2), strict=False):
+    for a, b in zip(inside, value_and_gradients(cluster_coding_rate, Z, Pi, 0.2), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
 def test_not_finite_gives_nan_rather_than_an_exception() -> None:
-    Z, Pi = embedding(30, 4), memberships(30, 3)
-    Z[5, 1] = torch.nan
-    assert cluster_coding_rate(Z, Pi, 0.5).isnan()
-    Z, Pi = embedding(30, 4), memberships(30, 3)
-    Pi[5, 1] = torch.nan
-    assert cluster_coding_rate(Z, Pi, 0.5).isnan()
+    for bad in (torch.nan, torch.inf):
+        for sharpness in (1.0, 50.0):
+            Z, Pi = embedding(30, 4), memberships(30, 3, sharpness)
+            Z[5, 1] = bad
+            assert cluster_coding_rate(Z, Pi, 0.5).isnan()
+            Z, Pi = embedding(30, 4), memberships(30, 3, sharpness)
+            Pi[5, 1] = bad
+            assert cluster_coding_rate(Z, Pi, 0.5).isnan()
 
 
 @pytest.mark.parametrize("shape", [(4,), (5, 2), (2, 5, 2), (4, 0), (1, 1, 4, 2)])
 def test_bad_memberships_are_named(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"Pi has shape .* for n=4 rows"):
         cluster_coding_rate(embedding(4, 3), torch.ones(shape), 0.5)
+
+
+def test_bad_settings_are_named() -> None:
+    with pytest.raises(ValueError, match="tolerance is -1"):
+        cluster_coding_rate(embedding(4, 3), torch.ones(4, 2), 0.5, tolerance=-1)
+    with pytest.raises(ValueError, match="gradient is 'some'"):
+        cluster_coding_rate(embedding(4, 3), torch.ones(4, 2), 0.5, gradient="some")  # type: ignore[arg-type]

@@ -66,10 +66,12 @@ def test_half_precision_is_computed_in_float32(dtype: torch.dtype) -> None:
 
 
 def test_autocast_does_not_reach_inside() -> None:
-    Z = unit(200, 32).float()
+    Z = unit(200, 32).float().requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside = coding_rate(Z, 0.2)
+        (gradient,) = torch.autograd.grad(inside, Z)
     torch.testing.assert_close(inside, coding_rate(Z, 0.2), rtol=0, atol=0)
+    torch.testing.assert_close(gradient, torch.autograd.grad(coding_rate(Z, 0.2), Z)[0], rtol=0, atol=0)
 
 
 def test_not_finite_gives_nan_rather_than_an_exception() -> None:
@@ -103,7 +105,7 @@ torch.set_num_threads(1)
 def rates():
     return torch.stack([coding_rate(Z, 0.5), cluster_coding_rate(Z, Pi, 0.5)])
 before = rates()
-for threads in (2, 4, 1, 3):
+for threads in (2, 3, 1):
     torch.set_num_threads(threads)
     torch.testing.assert_close(rates(), before, rtol=1e-5, atol=0)
 M = torch.eye(256, dtype=torch.float64) + 256 / (400 * 0.25) * (Z.T @ Z).double()

@@ -146,6 +146,12 @@ def test_a_graph_without_edges() -> None:
     assert (gradient == 0).all()
 
 
+def test_a_second_derivative_is_refused() -> None:
+    Pi = memberships(5, 2).requires_grad_()
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.autograd.grad(normalized_cut(Pi, graph(5), 3.0), Pi, create_graph=True)
+
+
 def test_norm_of_an_exact_partition_has_gradient_zero() -> None:
     residual = torch.zeros((), requires_grad=True)
     (gradient,) = torch.autograd.grad(cut_penalty(residual, 5.0, 2, "norm"), residual)
@@ -153,10 +159,12 @@ def test_norm_of_an_exact_partition_has_gradient_zero() -> None:
 
 
 def test_half_precision_and_autocast() -> None:
-    A, Pi = graph(30).float(), memberships(30, 4).float()
+    A, Pi = graph(30).float(), memberships(30, 4).float().requires_grad_()
     exact = normalized_cut(Pi, A, 5.0)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        torch.testing.assert_close(normalized_cut(Pi, A, 5.0), exact, rtol=0, atol=0)
+        inside = normalized_cut(Pi, A, 5.0)
+        torch.testing.assert_close(inside, exact, rtol=0, atol=0)
+        torch.testing.assert_close(torch.autograd.grad(inside, Pi), torch.autograd.grad(exact, Pi), rtol=0, atol=0)
     low = normalized_cut(Pi.bfloat16(), A, 5.0)
     assert low.dtype == torch.float32
     torch.testing.assert_close(low, normalized_cut(Pi.bfloat16().float(), A, 5.0))
@@ -167,5 +175,7 @@ def test_bad_input_is_named() -> None:
         cut_terms(torch.ones(4, 2), torch.ones(3, 4))
     with pytest.raises(ValueError, match=r"Pi has shape \(3, 2\) for n=4 rows"):
         normalized_cut(torch.ones(3, 2), torch.ones(4, 4), 1.0)
+    with pytest.raises(ValueError, match=r"pass A.detach\(\)"):
+        normalized_cut(torch.ones(4, 2), torch.ones(4, 4, requires_grad=True), 1.0)
     with pytest.raises(ValueError, match="penalty is 'cubed'"):
         normalized_cut(torch.ones(4, 2), torch.ones(4, 4), 1.0, penalty="cubed")  # type: ignore[arg-type]

@@ -19,6 +19,14 @@ def without_autocast(tensor: Tensor) -> torch.autocast:
     return torch.autocast(tensor.device.type, enabled=False)
 
 
+def refuse_second_derivative() -> None:
+    """Raise where the gradient itself is to be differentiated, which a gradient by hand would silently get wrong."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "The rates and the cut have no second derivative; do not ask for one with create_graph=True."
+        )
+
+
 def check_embedding(Z: Tensor) -> None:
     """Raise unless ``Z`` is a matrix with at least one row."""
     if Z.ndim != 2 or Z.shape[0] == 0 or Z.shape[1] == 0:

@@ -50,6 +50,13 @@ class Edges(NamedTuple):
         sums.index_add_(0, self.rows, self.weights / 2)
         return sums.index_add_(0, self.cols, self.weights / 2)
 
+    def product(self, X: Tensor) -> Tensor:
+        """The affinity times ``X`` (n, c), from the edges alone."""
+        places = torch.stack([torch.cat([self.rows, self.cols]), torch.cat([self.cols, self.rows])])
+        halves = (self.weights / 2).to(X.dtype).repeat(2)
+        A = torch.sparse_coo_tensor(places, halves, (self.n, self.n), check_invariants=False)
+        return A @ X
+
 
 def degrees(A: Tensor | Edges) -> Tensor:
     """Row sums (n,) of an affinity, dense or as edges.

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from cgmcr2.objectives._checks import check_embedding, check_positive, full_precision, without_autocast
+from cgmcr2.objectives._checks import (
+    check_embedding,
+    check_positive,
+    full_precision,
+    refuse_second_derivative,
+    without_autocast,
+)
 
 
 def coding_rate(Z: Tensor, eps: float) -> Tensor:
@@ -33,12 +41,36 @@ def coding_rate(Z: Tensor, eps: float) -> Tensor:
     (Z,) = full_precision(Z)
     n, d = Z.shape
     with without_autocast(Z):
-        gram = Z @ Z.T if n < d else Z.T @ Z
-        return log_det_one_plus(gram * (d / (n * eps**2)))
+        rate: Tensor = _CodingRate.apply(Z, d / (n * eps**2))  # type: ignore[no-untyped-call]
+    return rate
 
 
-def log_det_one_plus(S: Tensor) -> Tensor:
-    """``logdet(I + S)`` of positive semi-definite matrices (..., m, m), by Cholesky: LU is wrong in some builds."""
-    factor, failed = torch.linalg.cholesky_ex(S + torch.eye(S.shape[-1], dtype=S.dtype, device=S.device))
+class _CodingRate(torch.autograd.Function):
+    """``logdet(I + c Z'Z)``, whose gradient ``2 c Z (I + c Z'Z)^-1`` is solved with the same Cholesky factor."""
+
+    @staticmethod
+    def forward(ctx: Any, Z: Tensor, c: float) -> Tensor:
+        n, d = Z.shape
+        M = (Z @ Z.T if n < d else Z.T @ Z).mul_(c)
+        M.diagonal().add_(1)
+        factor, failed = torch.linalg.cholesky_ex(M)
+        ctx.save_for_backward(Z, factor)
+        ctx.c = c
+        return log_det(factor, failed)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        refuse_second_derivative()
+        Z, factor = ctx.saved_tensors
+        n, d = Z.shape
+        solved = torch.cholesky_solve(Z, factor) if n < d else torch.cholesky_solve(Z.T, factor).T
+        return 2 * ctx.c * grad * solved, None
+
+
+def log_det(factor: Tensor, failed: Tensor) -> Tensor:
+    """``logdet`` of matrices (..., m, m) from their ``cholesky_ex`` (LU is silently wrong in some builds).
+
+    NaN where the factorisation failed: that needs input that is not finite, for the matrices are at least ``I``.
+    """
     value: Tensor = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return value.masked_fill(failed > 0, torch.nan)  # only where the input was not finite
+    return value.masked_fill(failed > 0, torch.nan)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from cgmcr2.objectives._checks import check_memberships, full_precision, without_autocast
+from cgmcr2.objectives._checks import check_memberships, full_precision, refuse_second_derivative, without_autocast
 from cgmcr2.objectives.affinity import Edges, degrees
 
 Penalty = Literal["squared", "norm"]
@@ -41,7 +41,7 @@ def normalized_cut(Pi: Tensor, A: Tensor | Edges, gamma: float, *, penalty: Pena
 
     Args:
         Pi: memberships (n, k) or (heads, n, k).
-        A: affinity, dense (n, n) and symmetric or as :class:`Edges`.
+        A: affinity, dense (n, n) and symmetric or as :class:`Edges`; a constant, it gets no gradient.
         gamma: weight of the penalty.
         penalty: ``"squared"`` as above, or ``"norm"`` for the released code's ``gamma * ||H'DH - I||_F / k``.
 
@@ -82,21 +82,54 @@ def cut_terms(Pi: Tensor, A: Tensor | Edges) -> CutTerms:
     check_memberships(Pi, n)
     if not isinstance(A, Edges) and A.shape != (n, n):
         raise ValueError(f"A has shape {tuple(A.shape)}; pass a square affinity (n, n) or Edges.")
+    if (A.weights if isinstance(A, Edges) else A).requires_grad:
+        raise ValueError("A requires a gradient, which the cut does not give; pass A.detach().")
     with without_autocast(Pi):
-        deg = degrees(A)
-        Pi, deg = full_precision(Pi, deg)
+        Pi, deg = full_precision(Pi, degrees(A))
+        return CutTerms(*_CutTerms.apply(Pi, deg, _product(A, Pi.detach())))  # type: ignore[no-untyped-call]
+
+
+class _CutTerms(torch.autograd.Function):
+    """The terms with a gradient by hand: the product with A is used again, and H'DH costs one product of its size.
+
+    With ``v`` the volumes, ``E = H'DH``, ``e`` its diagonal, ``a`` that of ``H'AH`` and ``X = E - I``:
+
+        d trace / d Pi    = 2 (D Pi - A Pi) / v - deg (e - a)' / v
+        d residual / d Pi = 4 D Pi (X_lm / sqrt(v_l v_m)) - 2 deg (sum_m X_lm E_lm)' / v
+        d volumes / d Pi  = deg
+    """
+
+    @staticmethod
+    def forward(ctx: Any, Pi: Tensor, deg: Tensor, product: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weighted = deg.unsqueeze(-1) * Pi  # D Pi (..., n, k)
         volumes = weighted.sum(-2)  # (..., k)
         # A volume this far below the whole is rounding error: its cluster is empty, and 1 / volume would overflow.
         alive = volumes > torch.finfo(Pi.dtype).eps ** 2 * deg.sum()
-        scale = torch.where(alive, volumes, 1).rsqrt() * alive
-        inner = Pi.mT @ weighted * (scale.unsqueeze(-1) * scale.unsqueeze(-2))  # H'DH (..., k, k)
-        association = (Pi * _product(A, Pi)).sum(-2) * scale**2  # the diagonal of H'AH
-        trace = (inner.diagonal(dim1=-2, dim2=-1) - association).sum(-1)
-        identity = torch.eye(Pi.shape[-1], dtype=Pi.dtype, device=Pi.device)
-        residual = (inner - identity).square().sum((-2, -1))
-    return CutTerms(trace, residual, volumes)
+        scale = torch.where(alive, volumes, 1).rsqrt() * alive  # 1 / sqrt(v)
+        inner = Pi.mT @ weighted * (scale.unsqueeze(-1) * scale.unsqueeze(-2))  # E (..., k, k)
+        cut = inner.diagonal(dim1=-2, dim2=-1) - (Pi * product).sum(-2) * scale.square()  # e - a (..., k)
+        residual = inner - torch.eye(Pi.shape[-1], dtype=Pi.dtype, device=Pi.device)
+        ctx.save_for_backward(deg, weighted, product, scale, inner, cut, residual)
+        return cut.sum(-1), residual.square().sum((-2, -1)), volumes
+
+    @staticmethod
+    def backward(ctx: Any, trace: Tensor, square: Tensor, volumes: Tensor) -> tuple[Tensor, None, None]:
+        refuse_second_derivative()
+        deg, weighted, product, scale, inner, cut, residual = ctx.saved_tensors
+        inverse = scale.square()
+        trace, square = trace.unsqueeze(-1), square.unsqueeze(-1)
+        with without_autocast(deg):
+            mixing = residual * (scale.unsqueeze(-1) * scale.unsqueeze(-2)) * (4 * square).unsqueeze(-1)
+            mixing.diagonal(dim1=-2, dim2=-1).add_(2 * trace * inverse)
+            by_degree = volumes - inverse * (trace * cut + 2 * square * (residual * inner).sum(-1))
+            gradient = weighted @ mixing  # (..., n, k) x (..., k, k) -> (..., n, k)
+        gradient.addcmul_(product, (2 * trace * inverse).unsqueeze(-2), value=-1)
+        return gradient.addcmul_(deg.unsqueeze(-1), by_degree.unsqueeze(-2)), None, None
 
 
 def _product(A: Tensor | Edges, Pi: Tensor) -> Tensor:
+    """``A Pi`` (..., n, k), from the edges alone where they are few."""
+    if isinstance(A, Edges) and len(A.weights) * 32 < A.n**2:  # measured: one edge costs as much as 32 entries
+        columns = Pi.movedim(-2, 0)  # (n, ..., k)
+        return A.product(columns.reshape(A.n, -1)).view(columns.shape).movedim(0, -2)
     return (A.dense() if isinstance(A, Edges) else A).to(Pi.dtype) @ Pi
