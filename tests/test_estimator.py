@@ -23,6 +23,7 @@ QUICK: dict[str, Any] = {
     "finetune_epochs": 20,
     "batch_size": 256,
     "lr": 1e-2,
+    "guide": 0.0,
 }
 
 

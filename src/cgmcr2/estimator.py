@@ -45,9 +45,9 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         the paper's formulas and table, ``reference`` is what the authors' released code computes.
     random_state : int, default=0
         Same number, same machine: same labels.
-    hidden_dim, embedding_dim, depth, n_heads, pca_start, standardize : network; see ``cgmcr2.training.Settings``
-    eps, gamma, penalty, affinity, s, membership, temperature, cut_in_finetuning : objective
-    batch_size, neighbours, warmup_epochs, finetune_epochs, lr, weight_decay : optimisation
+    hidden_dim, embedding_dim, depth, n_heads, projection : network; see ``cgmcr2.training.Settings``
+    eps, gamma, penalty, affinity, s, membership, temperature, cut_in_finetuning, graph, guide : objective
+    batch_size, neighbours, ema, warmup_epochs, finetune_epochs, lr, weight_decay : optimisation
     device : {"auto", "cpu", "cuda", "mps", ...}, default="auto"
     precision : {"auto", "float32", "bfloat16"}, default="auto"
         Of the network's products in training. Rates and cuts are always computed in float32, predictions too.
@@ -83,8 +83,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         embedding_dim: int | None = None,
         depth: int | None = None,
         n_heads: int | None = None,
-        pca_start: bool | None = None,
-        standardize: bool | None = None,
+        projection: int | None = None,
         eps: float | None = None,
         gamma: float | None = None,
         penalty: str | None = None,
@@ -93,8 +92,11 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         membership: str | None = None,
         temperature: float | None = None,
         cut_in_finetuning: bool | None = None,
+        graph: str | None = None,
+        guide: float | None = None,
         batch_size: int | None = None,
         neighbours: int | None = None,
+        ema: float | None = None,
         warmup_epochs: float | None = None,
         finetune_epochs: float | None = None,
         lr: float | None = None,
@@ -110,8 +112,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.embedding_dim = embedding_dim
         self.depth = depth
         self.n_heads = n_heads
-        self.pca_start = pca_start
-        self.standardize = standardize
+        self.projection = projection
         self.eps = eps
         self.gamma = gamma
         self.penalty = penalty
@@ -120,8 +121,11 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.membership = membership
         self.temperature = temperature
         self.cut_in_finetuning = cut_in_finetuning
+        self.graph = graph
+        self.guide = guide
         self.batch_size = batch_size
         self.neighbours = neighbours
+        self.ema = ema
         self.warmup_epochs = warmup_epochs
         self.finetune_epochs = finetune_epochs
         self.lr = lr

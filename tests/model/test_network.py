@@ -43,19 +43,16 @@ def test_embedding_has_unit_rows() -> None:
     torch.testing.assert_close(Z.norm(dim=1), torch.ones(7))
 
 
-def test_pca_start_is_exactly_the_projection() -> None:
-    network = small(linear_path=True)
-    components = torch.linalg.qr(torch.randn(6, 4)).Q.T
-    network.standardize(torch.ones(6), torch.full((6,), 2.0))
-    network.start_from_pca(components)
-    X = torch.randn(5, 6)
-    torch.testing.assert_close(network(X)[0], (X - 1) * 2 @ components.T)
+def test_the_embedding_starts_as_the_projection() -> None:
+    network = small(projection=5)
+    mean, matrix = torch.randn(6), torch.randn(6, 5)
+    network.set_projection(mean, matrix)
+    X = torch.randn(7, 6)
+    torch.testing.assert_close(network(X)[0], ((nn.functional.normalize(X, dim=1) - mean) @ matrix)[:, :4])
 
 
-def test_fewer_components_than_dimensions_leave_zeros() -> None:
-    network = small(linear_path=True)
-    network.start_from_pca(torch.eye(6)[:2])
-    Z = network(torch.randn(5, 6))[0]
+def test_fewer_directions_than_dimensions_leave_zeros() -> None:
+    Z = small(projection=2)(torch.randn(5, 6))[0]
     assert Z[:, 2:].abs().max() == 0
     assert Z[:, :2].abs().min() > 0
 
@@ -63,5 +60,5 @@ def test_fewer_components_than_dimensions_leave_zeros() -> None:
 def test_bad_sizes_are_refused() -> None:
     with pytest.raises(ValueError, match="hidden_dim must be at least 1, but is 0"):
         small(hidden_dim=0)
-    with pytest.raises(ValueError, match="no linear path"):
-        small().start_from_pca(torch.eye(6))
+    with pytest.raises(ValueError, match="no projection"):
+        small().set_projection(torch.zeros(6), torch.eye(6))

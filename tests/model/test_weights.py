@@ -8,7 +8,7 @@ import torch
 
 from cgmcr2.model import Network, NetworkConfig, load_network, save_network
 
-CONFIG = NetworkConfig(in_dim=6, n_clusters=3, hidden_dim=8, embedding_dim=4, n_heads=2, depth=2, linear_path=True)
+CONFIG = NetworkConfig(in_dim=6, n_clusters=3, hidden_dim=8, embedding_dim=4, n_heads=2, depth=2, projection=5)
 
 
 def test_a_saved_network_computes_the_same(tmp_path: Path) -> None:

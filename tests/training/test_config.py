@@ -41,6 +41,8 @@ def test_every_preset_is_complete_for_any_size(preset: str, n: int, k: int, D: i
         ({"batch_size": 1}, "batch_size must be at least 2"),
         ({"affinity": "euclid"}, "affinity must be one of 'cosine_topk'"),
         ({"warmup_epochs": 0, "finetune_epochs": 0}, "both 0"),
+        ({"ema": 1.0}, "ema must be at least 0 and below 1"),
+        ({"graph": "whole"}, "needs neighbours"),
         ({"no_such": 1}, "no setting named 'no_such'"),
     ],
 )

@@ -1,45 +1,110 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
-from cgmcr2.model import Network, NetworkConfig
-from cgmcr2.training import start
+from cgmcr2.training import consensus, start
+from cgmcr2.training.graph import NeighbourGraph
+
+RANDOM = np.random.default_rng(0)
 
 
-def test_neighbours_are_the_exact_ones() -> None:
-    X = np.random.default_rng(0).standard_normal((300, 5)).astype(np.float32)
-    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    similarity = unit @ unit.T
-    np.fill_diagonal(similarity, -2)
-    expected = np.sort(np.argsort(-similarity, axis=1)[:, :4], axis=1)
-    assert np.array_equal(np.sort(start.nearest_neighbours(X, 4, seed=0), axis=1), expected)
+@pytest.fixture
+def X() -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).standard_normal((300, 6)).astype(np.float32)
 
 
-def test_neighbours_in_chunks_are_of_the_same_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start, "CHUNK", 40)
-    X = np.random.default_rng(0).standard_normal((100, 5)).astype(np.float32)
-    neighbours = start.nearest_neighbours(X, 3, seed=0)
-    assert neighbours.shape == (100, 3)
-    assert (neighbours != np.arange(100)[:, None]).all()
-    assert len({tuple(sorted(row)) for row in neighbours}) > 50
+@pytest.fixture
+def groups() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Four groups along directions of their own, and which is which."""
+    random = np.random.default_rng(1)
+    y = random.integers(4, size=400)
+    return (np.eye(12)[y] * 3 + random.standard_normal((400, 12)) * 0.5).astype(np.float32), y
 
 
-def test_prepare_standardises_and_starts_from_the_principal_directions() -> None:
-    X = (np.random.default_rng(0).standard_normal((500, 6)) * [9, 5, 1, 1, 1, 1] + 7).astype(np.float32)
-    network = Network(NetworkConfig(in_dim=6, n_clusters=2, hidden_dim=4, embedding_dim=2, linear_path=True))
-    start.prepare(network, X, seed=0, standardize=True, pca=True)
-    seen = (torch.from_numpy(X) - network.input_mean) * network.input_scale
-    assert seen.mean().abs() < 1e-5
-    assert seen.square().mean() == pytest.approx(1, rel=1e-4)
-    assert network.linear_path is not None
-    weights = network.linear_path.weight.abs()
-    assert weights[0, 0] > 0.99  # the widest direction
-    assert weights[1, 1] > 0.99
+def test_views_are_centred_and_scaled(X: np.ndarray[Any, Any]) -> None:
+    views = start.linear_views(X, 6, seed=0)
+    unit = torch.nn.functional.normalize(torch.from_numpy(X), dim=1) - views.mean
+    for matrix in (views.standard, views.white):
+        seen = unit @ matrix
+        assert seen.mean(0).abs().max() < 1e-5
+        assert seen.square().mean().item() == pytest.approx(1, rel=1e-3)
+        covariance = seen.T @ seen / len(seen)
+        off = covariance - covariance.diag().diag()
+        assert off.abs().max() < 1e-4  # principal directions
+    spread = [(unit @ matrix).var(0) for matrix in (views.standard, views.white)]
+    assert spread[1].max() / spread[1].min() < spread[0].max() / spread[0].min()
+
+
+def test_the_same_views_whatever_the_order_of_columns_signs(X: np.ndarray[Any, Any]) -> None:
+    once, again = start.linear_views(X, 3, seed=0), start.linear_views(X.copy(), 3, seed=0)
+    assert torch.equal(once.standard, again.standard)
+    assert (once.standard.gather(0, once.standard.abs().argmax(0, keepdim=True)) > 0).all()
 
 
 def test_constant_features_do_not_divide_by_zero() -> None:
-    network = Network(NetworkConfig(in_dim=3, n_clusters=2, hidden_dim=4, embedding_dim=2, linear_path=True))
-    start.prepare(network, np.ones((10, 3), dtype=np.float32), seed=0, standardize=True, pca=True)
-    assert all(tensor.isfinite().all() for tensor in network.state_dict().values())
+    views = start.linear_views(np.ones((10, 3), dtype=np.float32), 3, seed=0)
+    assert all(matrix.isfinite().all() for matrix in (views.standard, views.white))
+
+
+def test_neighbours_are_the_exact_ones_in_each_view(X: np.ndarray[Any, Any]) -> None:
+    views = start.linear_views(X, 6, seed=0)
+    found = start.nearest_neighbours(X, views, 4, seed=0)
+    for part, seen in zip((found[:, :4], found[:, 4:]), views.unit(torch.from_numpy(X)), strict=True):
+        similarity = (seen @ seen.T).numpy()
+        np.fill_diagonal(similarity, -2)
+        expected = np.sort(np.argsort(-similarity, axis=1)[:, :4], axis=1)
+        assert np.array_equal(np.sort(part, axis=1), expected)
+
+
+def test_neighbours_in_chunks_are_never_oneself(X: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start, "CHUNK", 40)
+    neighbours = start.nearest_neighbours(X, start.linear_views(X, 6, seed=0), 3, seed=0)
+    assert neighbours.shape == (300, 6)
+    assert (neighbours != np.arange(300)[:, None]).all()
+    assert len(np.unique(neighbours)) > 200
+
+
+def test_the_graph_of_a_batch_is_the_whole_graph_restricted(X: np.ndarray[Any, Any]) -> None:
+    neighbours = start.nearest_neighbours(X, start.linear_views(X, 6, seed=0), 3, seed=0)
+    whole = np.zeros((300, 300), dtype=np.float32)
+    np.add.at(whole, (np.repeat(np.arange(300), 6), neighbours.ravel()), 0.5)
+    whole += whole.T
+    rows = np.random.default_rng(0).permutation(300)[:80]
+    graph = NeighbourGraph(neighbours)
+    for _ in range(2):  # the second call must not see the first one's places
+        assert np.array_equal(graph.edges(rows).dense().numpy(), whole[np.ix_(rows, rows)])
+
+
+@pytest.mark.parametrize("rows", [5000, 150])
+def test_consensus_finds_what_is_plain(groups: Any, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cgmcr2.evaluation import clustering_accuracy
+
+    monkeypatch.setattr(consensus, "ROWS", rows)  # all rows, and a part that tells the others
+    X, y = groups
+    views = start.linear_views(X, 12, seed=0)
+    labels = consensus.consensus_labels(X, views, 4, seed=0)
+    assert clustering_accuracy(y, labels) > 0.97
+    assert np.array_equal(labels, consensus.consensus_labels(X, views, 4, seed=0))
+
+
+def test_mutual_information_is_scikit_learns() -> None:
+    from sklearn.metrics import normalized_mutual_info_score
+
+    partitions = [RANDOM.integers(k, size=200) for k in (2, 5, 5, 7)]
+    ours = consensus.mutual_information(partitions)
+    for i, a in enumerate(partitions):
+        for j, b in enumerate(partitions):
+            assert ours[i, j] == pytest.approx(normalized_mutual_info_score(a, b), abs=1e-9)
+
+
+def test_the_trusted_half_leaves_out_the_odd_ones() -> None:
+    y = RANDOM.integers(3, size=200)
+    good = [np.where(RANDOM.random(200) < 0.05, RANDOM.integers(3, size=200), y) for _ in range(4)]
+    odd = [RANDOM.integers(3, size=200) for _ in range(4)]
+    kept = consensus.trusted([odd[0], good[0], odd[1], good[1], good[2], odd[2], good[3], odd[3]])
+    assert all(any(part is one for one in good) for part in kept)
+    assert len(kept) == 4

@@ -61,7 +61,8 @@ def assert_same(a: Trained, b: Trained) -> None:
         {"cut_in_finetuning": False},
         {"warmup_epochs": 0, "finetune_epochs": 15},
         {"depth": 3, "n_heads": 1},
-        {"pca_start": True, "standardize": True, "neighbours": 5},
+        {"projection": 6, "neighbours": 5, "graph": "whole", "guide": 2.0, "ema": 0.9},
+        {"neighbours": 5},
     ],
     ids=str,
 )
@@ -99,7 +100,9 @@ def test_the_callers_random_state_is_left_alone(X: np.ndarray[Any, Any]) -> None
 def test_a_resumed_training_equals_an_uninterrupted_one(
     X: np.ndarray[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut_at: int
 ) -> None:
-    settings = dataclasses.replace(SMALL, objective="reference", schedule="constant-cosine", neighbours=3)
+    settings = dataclasses.replace(
+        SMALL, objective="reference", schedule="constant-cosine", neighbours=3, guide=1.0, projection=4, ema=0.9
+    )
     whole = train(X, 3, settings, folder=tmp_path / "whole")
 
     monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", -1.0)  # a checkpoint after every step

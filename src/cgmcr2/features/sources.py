@@ -54,7 +54,7 @@ def read_rows(source: FeatureSource, rows: Any) -> npt.NDArray[np.float32]:
     return values
 
 
-def release(array: np.memmap[Any, Any]) -> None:
+def release(array: npt.NDArray[Any]) -> None:
     """Give back the pages of a read-only memory map that have been read, so that a pass over a file larger than memory
     does not fill it. They stay in the system's cache."""
     mapping = getattr(array, "_mmap", None)

@@ -20,7 +20,7 @@ class NetworkConfig:
     embedding_dim: int = 128  # d
     depth: int = 1  # hidden layers in each head
     n_heads: int = 1  # cluster heads on the one trunk
-    linear_path: bool = False  # Z starts as a linear map of the features, see Network.start_from_pca
+    projection: int | None = None  # the input is scaled to unit rows and mapped to so many directions first
     bn_momentum: float = 0.1  # weight of the newest batch in BatchNorm's running statistics
 
     def __post_init__(self) -> None:
@@ -34,8 +34,12 @@ class Network(nn.Module):
 
     ::
 
-        X -> standardise -> Linear-BatchNorm-ReLU -+-> (Linear-ReLU) x depth -> Linear -> Z
-                                                   +-> (Linear-ReLU) x depth -> Linear -> logits   (h of these)
+        X -> Linear-BatchNorm-ReLU -+-> (Linear-ReLU) x depth -> Linear -> Z
+                                    +-> (Linear-ReLU) x depth -> Linear -> logits   (h of these)
+
+    With a ``projection`` the input is first scaled to unit rows, centred and mapped to p directions by a fixed matrix
+    (``set_projection``), and ``Z`` starts as the first d of them: a random embedding forgets the geometry that is
+    already in the features, and small data never recovers it.
 
     The heads' hidden layers have the same shape, so they are computed together: one product for the first layers of
     all heads, batched products after that. ``Z`` is returned as the head gives it; ``embed`` gives unit rows.
@@ -47,26 +51,35 @@ class Network(nn.Module):
     """
 
     input_mean: Tensor
-    input_scale: Tensor
+    input_map: Tensor
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.config = config
         c, m = config, 1 + config.n_heads
-        self.register_buffer("input_mean", torch.zeros(c.in_dim))
-        self.register_buffer("input_scale", torch.ones(c.in_dim))
-        self.pre_feature = nn.Linear(c.in_dim, c.hidden_dim)
+        width = c.projection or c.in_dim  # p, of what the layers see
+        self.linear_path: nn.Linear | None = None
+        if c.projection:
+            self.register_buffer("input_mean", torch.zeros(c.in_dim))
+            self.register_buffer("input_map", torch.eye(c.in_dim, c.projection))
+            self.linear_path = nn.Linear(c.projection, c.embedding_dim, bias=False)
+        self.pre_feature = nn.Linear(width, c.hidden_dim)
         self.batch_norm = nn.BatchNorm1d(c.hidden_dim, momentum=c.bn_momentum)
         self.first_hidden = nn.Linear(c.hidden_dim, m * c.hidden_dim)  # the feature head's, then each cluster head's
         self.hidden = nn.ModuleList(StackedLinear(m, c.hidden_dim, c.hidden_dim) for _ in range(c.depth - 1))
         self.feature_out = nn.Linear(c.hidden_dim, c.embedding_dim)
         self.cluster_out = StackedLinear(c.n_heads, c.hidden_dim, c.n_clusters)
-        self.linear_path = nn.Linear(c.in_dim, c.embedding_dim, bias=False) if c.linear_path else None
+        if self.linear_path is not None:  # the embedding starts as the projection alone
+            nn.init.eye_(self.linear_path.weight)
+            nn.init.zeros_(self.feature_out.weight)
+            nn.init.zeros_(self.feature_out.bias)
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """``X (n, D)`` -> ``Z (n, d)`` not normalised, ``logits (h, n, k)``."""
         n, m = len(X), 1 + self.config.n_heads
-        X = (X - self.input_mean) * self.input_scale
+        if self.linear_path is not None:
+            with torch.autocast(X.device.type, enabled=False):  # directions of small variance need all their digits
+                X = (F.normalize(X, dim=1) - self.input_mean) @ self.input_map  # (n, D) x (D, p) -> (n, p)
         T = F.relu(self.batch_norm(self.pre_feature(X)))  # (n, h)
         H = F.relu(self.first_hidden(T)).view(n, m, -1).transpose(0, 1)  # (m, n, h)
         for layer in self.hidden:
@@ -82,24 +95,12 @@ class Network(nn.Module):
         return F.normalize(Z if Z.dtype == torch.float64 else Z.float(), dim=1), logits
 
     @torch.no_grad()
-    def standardize(self, mean: Tensor, scale: Tensor) -> None:
-        """From now on subtract ``mean (D,)`` from the input and multiply it by ``scale (D,)``; both are saved."""
-        self.input_mean.copy_(mean)
-        self.input_scale.copy_(scale)
-
-    @torch.no_grad()
-    def start_from_pca(self, components: Tensor) -> None:
-        """Let ``Z`` start as ``X components'``: the linear path takes the components, the head starts at zero.
-
-        A random embedding forgets the geometry that is already in the features; small data never recovers it.
-        ``components``: (d', D) with d' <= d, the principal directions of the standardised input.
-        """
+    def set_projection(self, mean: Tensor, matrix: Tensor) -> None:
+        """From now on the input is ``(x / |x| - mean) matrix``: ``mean (D,)``, ``matrix (D, p)``. Both are saved."""
         if self.linear_path is None:
-            raise ValueError("This network has no linear path; build it with NetworkConfig(linear_path=True).")
-        self.linear_path.weight.zero_()
-        self.linear_path.weight[: len(components)] = components
-        self.feature_out.weight.zero_()
-        self.feature_out.bias.zero_()
+            raise ValueError("This network has no projection; build it with NetworkConfig(projection=p).")
+        self.input_mean.copy_(mean)
+        self.input_map.copy_(matrix)
 
 
 class StackedLinear(nn.Module):

@@ -49,7 +49,7 @@ class Batches:
             rows = rows[: max(2, len(rows) // 2)]
             random = np.random.default_rng([self.seed, epoch, position])
             chosen = random.integers(self.neighbours.shape[1], size=len(rows))
-            rows = np.concatenate([rows, self.neighbours[rows, chosen]])
+            rows = np.unique(np.concatenate([rows, self.neighbours[rows, chosen]]))
         return rows
 
 

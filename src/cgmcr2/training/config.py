@@ -19,8 +19,7 @@ class Settings:
     embedding_dim: int = 128  # d
     depth: int = 1  # hidden layers in each head
     n_heads: int = 1  # cluster heads on one trunk; the one of lowest running loss is used
-    pca_start: bool = False  # Z starts as the principal components of the features
-    standardize: bool = False  # centre the input and scale it to unit mean square, by stored statistics
+    projection: int = 0  # directions that the features are mapped to first, where Z starts; 0: features as they are
     bn_momentum: float = 0.1
 
     # Objective
@@ -33,10 +32,13 @@ class Settings:
     membership: Literal["gumbel", "softmax"] = "gumbel"
     temperature: float = 1.0
     cut_in_finetuning: bool = True  # off in one row of the paper's ablation
+    graph: Literal["batch", "whole"] = "batch"  # A from the batch's Z, or the neighbours in the whole data set
+    guide: float = 0.0  # weight, falling to 0 over the warm-up, of a consensus partition that the heads start from
 
     # Batches and optimisation
     batch_size: int = 512
     neighbours: int = 0  # batches of points and one of their so many nearest neighbours; 0: independent points
+    ema: float = 0.0  # the network used in the end is a running mean of the weights with this memory; 0: the last one
     warmup_epochs: float = 10
     finetune_epochs: float = 10
     lr: float = 1e-4
@@ -49,9 +51,12 @@ class Settings:
             _require(self, name, getattr(self, name) >= 1, "at least 1")
         for name in ("eps", "lr", "temperature"):
             _require(self, name, 0 < getattr(self, name) < math.inf, "a number above 0")
-        for name in ("gamma", "weight_decay", "neighbours", "warmup_epochs", "finetune_epochs"):
+        for name in ("gamma", "weight_decay", "neighbours", "warmup_epochs", "finetune_epochs", "projection", "guide"):
             _require(self, name, 0 <= getattr(self, name) < math.inf, "a number of at least 0")
         _require(self, "batch_size", self.batch_size >= 2, "at least 2, since BatchNorm needs more than one row")
+        _require(self, "ema", 0 <= self.ema < 1, "at least 0 and below 1")
+        if self.graph == "whole" and not self.neighbours:
+            raise ValueError("graph='whole' needs neighbours, the number of edges at each point; give at least 1.")
         if self.warmup_epochs + self.finetune_epochs == 0:
             raise ValueError("warmup_epochs and finetune_epochs are both 0; at least one must be above 0.")
         for name, choices in _CHOICES.items():
@@ -68,6 +73,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "penalty": ("squared", "norm"),
     "affinity": ("cosine_topk", "gaussian", "doubly_stochastic", "cosine"),
     "membership": ("gumbel", "softmax"),
+    "graph": ("batch", "whole"),
     "schedule": ("constant-cosine", "reference"),
 }
 
@@ -156,22 +162,23 @@ def _reference(k: int) -> dict[str, Any]:
 
 def _auto(n: int, k: int, D: int, given: dict[str, Any]) -> dict[str, Any]:
     """Ours: everything from n, k and D. What was tried and measured on the way here is in docs/auto.md."""
-    # some twenty points a cluster, or the cut has nothing to cut; bounded, since a step's cost grows with it
-    batch_size = given.get("batch_size") or min(n, max(1024, min(20 * k, 4096)))
-    steps_per_epoch = max(1, math.ceil(n / batch_size))
-    steps = 400
+    batch_size = given.get("batch_size") or min(n, 1024)
+    steps_per_epoch = max(1, min(math.ceil(n / batch_size), n // 2))
+    steps = 200
     return {
         "hidden_dim": 512,
-        "embedding_dim": min(128, D) if k <= 64 else min(256, D),
-        "n_heads": 4,
-        "pca_start": True,
-        "standardize": True,
-        "gamma": 5.0,  # squared penalty: any k is safe above 1, see docs/gamma.md
-        "s": max(3, min(batch_size // (2 * k), 100)),  # half a cluster of the mean size
+        "projection": min(256, D),
+        "embedding_dim": min(64 if k <= 32 else 128, D),
+        "n_heads": 2,
+        "gamma": 5.0,  # squared penalty: any k is safe above 4, see docs/gamma.md
+        "graph": "whole",
+        "neighbours": min(10, n - 1),
+        "guide": math.sqrt(k),  # as large as the cut, which grows with k
+        "membership": "softmax",
+        "ema": 0.97,
         "batch_size": batch_size,
-        "neighbours": 10,
-        "warmup_epochs": 0.3 * steps / steps_per_epoch,
-        "finetune_epochs": 0.7 * steps / steps_per_epoch,
+        "warmup_epochs": 0.4 * steps / steps_per_epoch,
+        "finetune_epochs": 0.6 * steps / steps_per_epoch,
         "lr": 1e-3,
         "weight_decay": 1e-4,
         "act_on_collapse": True,

@@ -1,9 +1,11 @@
-"""What training takes from the data before its first step: statistics, principal directions, neighbours.
+"""What training takes from the data before its first step: two linear views of the features, and neighbours in them.
 
 Each reads a bounded number of rows, or all rows in bounded blocks; nothing of size n x n exists.
 """
 
 from __future__ import annotations
+
+import dataclasses
 
 import numpy as np
 import numpy.typing as npt
@@ -12,45 +14,60 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cgmcr2.features.sources import FeatureSource, read_rows
-from cgmcr2.model import Network
 
-SAMPLE = 20_000  # rows that statistics and principal directions are taken from
+SAMPLE = 20_000  # rows that the views are taken from
 CHUNK = 16_384  # rows among which neighbours are sought: the cost stays linear in n
+BLOCK = 2048  # rows whose similarities to a chunk are held at once
+
+Int64 = npt.NDArray[np.int64]
 
 
-def sample_rows(source: FeatureSource, seed: int, size: int = SAMPLE) -> Tensor:
-    """At most ``size`` random rows, in their order in the source (kind to a disk)."""
+@dataclasses.dataclass(frozen=True)
+class Views:
+    """``(x / |x| - mean) matrix`` for two matrices (D, p): ``standard`` and ``white``.
+
+    ``standard`` divides each feature by ``sqrt(var + mean var)`` and turns to the principal directions; ``white``
+    divides each principal direction by ``sqrt(w + mean w)``. The shrinkage towards the mean keeps noise from being
+    blown up. Both are scaled to a mean square of 1 in each direction. They err differently, so what both agree on can
+    be trusted.
+    """
+
+    mean: Tensor
+    standard: Tensor
+    white: Tensor
+
+    def unit(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """``X (n, D)`` in both views, rows of unit length."""
+        X = F.normalize(X, dim=1) - self.mean
+        return F.normalize(X @ self.standard, dim=1), F.normalize(X @ self.white, dim=1)
+
+
+@torch.no_grad()
+def linear_views(source: FeatureSource, p: int, seed: int) -> Views:
+    """The two views of the rows of ``source``, with at most p directions each, from a sample of the rows."""
     n = source.shape[0]
-    rows = np.arange(n) if n <= size else np.sort(np.random.default_rng([seed, 1]).choice(n, size, replace=False))
-    return torch.from_numpy(read_rows(source, rows))
+    rows = np.arange(n) if n <= SAMPLE else np.sort(np.random.default_rng([seed, 1]).choice(n, SAMPLE, replace=False))
+    U = F.normalize(torch.from_numpy(read_rows(source, rows)), dim=1)
+    mean = U.mean(0)
+    U = U - mean
+    covariance = (U.T @ U).double() / len(U)  # (D, D)
+    variance = covariance.diagonal()
+    scale = 1 / (variance + variance.mean() + 1e-12).sqrt()
+    matrices = []
+    for scaling, whiten in ((scale, False), (torch.ones_like(scale), True)):
+        w, V = torch.linalg.eigh(covariance * scaling[:, None] * scaling)  # ascending
+        w, V = w.flip(0)[:p].clamp_min(0), V.flip(1)[:, :p]
+        V = V * V.gather(0, V.abs().argmax(0, keepdim=True)).sign()  # eigenvectors have no sign of their own: fix one
+        stretch = 1 / (w + w.mean() + 1e-12).sqrt() if whiten else torch.ones_like(w)
+        matrix = scaling[:, None] * V * stretch
+        power = (matrix * (covariance @ matrix)).sum()  # mean square length of a row
+        matrices.append((matrix * (p / power.clamp_min(1e-12)).sqrt()).float())
+    return Views(mean, *matrices)
 
 
 @torch.no_grad()
-def prepare(network: Network, source: FeatureSource, seed: int, *, standardize: bool, pca: bool) -> None:
-    """Give ``network`` its input statistics and the start of its embedding, from a sample of the rows."""
-    if not (standardize or pca):
-        return
-    X = sample_rows(source, seed)
-    if standardize:
-        mean = X.mean(0)
-        spread = (X - mean).square().mean().sqrt()
-        scale = torch.full_like(mean, 1 / float(spread) if spread > 0 else 1.0)
-        network.standardize(mean, scale)
-        X = (X - mean) * scale
-    if pca:
-        d = min(network.config.embedding_dim, *X.shape)
-        _, vectors = torch.linalg.eigh((X.T @ X).double() / len(X))  # ascending
-        components = vectors.flip(1)[:, :d].T
-        largest = components.abs().argmax(1, keepdim=True)
-        components = (
-            components * components.gather(1, largest).sign()
-        )  # eigenvectors have no sign of their own: fix one
-        network.start_from_pca(components.float())
-
-
-@torch.no_grad()
-def nearest_neighbours(source: FeatureSource, m: int, seed: int) -> npt.NDArray[np.int64]:
-    """(n, m) the rows most similar to each row by cosine, without itself.
+def nearest_neighbours(source: FeatureSource, views: Views, m: int, seed: int) -> Int64:
+    """(n, 2 m) the m rows most similar to each row by cosine, without itself, in the one view and in the other.
 
     Beyond ``CHUNK`` rows each row's neighbours are sought among those of its random chunk, which keeps the time linear
     in n and hardly changes the result: among 16,384 rows the tenth neighbour is still a near one.
@@ -58,12 +75,19 @@ def nearest_neighbours(source: FeatureSource, m: int, seed: int) -> npt.NDArray[
     n = source.shape[0]
     m = min(m, n - 1)
     order = np.random.default_rng([seed, 2]).permutation(n) if n > CHUNK else np.arange(n)
-    result = np.empty((n, m), dtype=np.int64)
+    result = np.empty((n, 2 * m), dtype=np.int64)
     for rows in np.array_split(order, max(1, -(-n // CHUNK))):
         rows = np.sort(rows)
-        X = F.normalize(torch.from_numpy(read_rows(source, rows)), dim=1)
-        for start in range(0, len(rows), 2048):
-            similarity = X[start : start + 2048] @ X.T
-            similarity.diagonal(start).fill_(-torch.inf)
-            result[rows[start : start + 2048]] = rows[similarity.topk(m, dim=1).indices.numpy()]
+        found = [among_themselves(X, m) for X in views.unit(torch.from_numpy(read_rows(source, rows)))]
+        result[rows] = rows[torch.cat(found, dim=1).numpy()]
     return result
+
+
+def among_themselves(X: Tensor, m: int) -> Tensor:
+    """(n, m) the m rows of largest inner product with each row of ``X (n, p)``, without itself."""
+    found = []
+    for start in range(0, len(X), BLOCK):
+        similarity = X[start : start + BLOCK] @ X.T
+        similarity.diagonal(start).fill_(-torch.inf)
+        found.append(similarity.topk(m, dim=1).indices)
+    return torch.cat(found)

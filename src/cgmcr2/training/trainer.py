@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 from tqdm.auto import tqdm
@@ -17,19 +18,23 @@ from cgmcr2.features.sources import FeatureSource
 from cgmcr2.model import Network, NetworkConfig, gumbel_softmax
 from cgmcr2.objectives import CgMCR2Objective, ReferenceObjective, Terms
 
+from .average import Average
 from .batches import Batches, mix
 from .checkpoint import load_checkpoint, restore, save_checkpoint
 from .collapse import watch_collapse
 from .config import Settings
+from .consensus import consensus_labels
 from .device import autocast, choose_device, choose_precision
+from .graph import NeighbourGraph
 from .interrupt import Interrupt
 from .monitors import MetricsFile, Monitor, Record
 from .reader import BatchReader
 from .schedule import Schedule
-from .start import nearest_neighbours, prepare
+from .start import linear_views, nearest_neighbours
 
 FLUSH_STEPS = 20  # figures are fetched from the device, and collapse is looked for, this often
 CHECKPOINT_SECONDS = 30.0
+EMA_START = 20  # the first steps are no part of the running mean
 MAX_SKIPPED = 5  # steps in a row with a loss that is not finite before training gives up
 
 
@@ -69,18 +74,28 @@ def train(
     with torch.random.fork_rng(devices=[]):  # the caller's random state is not ours to move
         torch.manual_seed(seed)
         network = Network(_network_config(settings, D, n_clusters))
-    prepare(network, source, seed, standardize=settings.standardize, pca=settings.pca_start)
+    views = graph = guide = None
+    if settings.projection or settings.neighbours or settings.guide:
+        views = linear_views(source, min(settings.projection or 256, D), seed)
+    if settings.projection and views:
+        network.set_projection(views.mean, views.standard)
     objective = _objective(settings, min(settings.s, n))
     modules = nn.ModuleDict({"network": network, "objective": objective}).to(where).train()
     fused = where.type != "mps"
     optimizer = torch.optim.Adam(modules.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=fused)
+    average = Average(network, settings.ema)
     monitor = Monitor(settings.n_heads, n_clusters, where)
+    neighbours = nearest_neighbours(source, views, settings.neighbours, seed) if views and settings.neighbours else None
+    if neighbours is not None and settings.graph == "whole":
+        graph = NeighbourGraph(neighbours)
+    if settings.guide and views:
+        guide = torch.from_numpy(consensus_labels(source, views, n_clusters, seed)).to(where)
     batches = Batches(
         n,
         plan.steps_per_epoch,
         seed,
         batch_size=settings.batch_size if settings.schedule == "reference" else None,
-        neighbours=nearest_neighbours(source, settings.neighbours, seed) if settings.neighbours and n > 2 else None,
+        neighbours=neighbours,
     )
 
     facts: dict[str, Any] = {"step": 0, "revivals": 0, "gamma": settings.gamma}
@@ -100,7 +115,9 @@ def train(
                 f"{folder} holds a training with other settings or data ({_difference(saved['identity'], identity)}); "
                 "choose another folder, or delete this one."
             )
-        monitor.load(restore(tensors, modules, optimizer))
+        kept = restore(tensors, modules, optimizer)
+        average.mean = {name[5:]: tensor.to(where) for name, tensor in kept.items() if name.startswith("mean.")}
+        monitor.load(kept)
         facts = saved["facts"]
         objective.gamma = facts["gamma"]
     metrics = MetricsFile(folder / "metrics.jsonl", facts["step"]) if folder else None
@@ -125,8 +142,13 @@ def train(
                 Pi = (logits.float() / settings.temperature).softmax(-1)
             fine_tuning = stage == "fine-tuning"
             use_cut = not fine_tuning or settings.cut_in_finetuning
-            terms: Terms = objective(Z, Pi, use_cluster_rate=fine_tuning, use_cut=use_cut)
+            A = graph.edges(batches.rows(step), where) if graph and use_cut else None
+            terms: Terms = objective(Z, Pi, use_cluster_rate=fine_tuning, use_cut=use_cut, A=A)
             loss = terms.total.mean()  # over the heads
+            if guide is not None and not fine_tuning:
+                targets = guide[torch.from_numpy(batches.rows(step)).to(where)]  # (n,)
+                guidance = F.cross_entropy(logits.float().flatten(0, 1), targets.repeat(settings.n_heads))
+                loss = loss + settings.guide * (1 - step / plan.warmup_steps) * guidance
 
             optimizer.zero_grad(set_to_none=True)
             dZ, dlogits = _backward(loss, Z, logits)
@@ -139,6 +161,8 @@ def train(
             elif finite:
                 optimizer.step()
 
+            if settings.ema and step >= EMA_START:
+                average.update()
             figures = torch.stack([t.detach().expand(settings.n_heads) for t in terms[:5]])
             record: Record = {"step": step, "epoch": step // plan.steps_per_epoch, "stage": stage, "lr": lr}
             monitor.add(record, figures, Pi.detach(), finite, first_of_stage=step in (0, plan.warmup_steps))
@@ -163,13 +187,15 @@ def train(
             if at_interval and not stopping:
                 watch_collapse(monitor, network, objective, optimizer, settings, facts, seed)
             if checkpoint and (due or stopping):
-                save_checkpoint(checkpoint, modules, optimizer, monitor.state(), {"facts": facts, "identity": identity})
+                kept = {**monitor.state(), **{f"mean.{name}": tensor for name, tensor in average.mean.items()}}
+                save_checkpoint(checkpoint, modules, optimizer, kept, {"facts": facts, "identity": identity})
                 saved_at = time.monotonic()
             if stopping:
                 break
 
     if board:
         board.close()
+    average.use()
     finished = facts["step"] == plan.total_steps
     if not finished:
         warnings.warn(
@@ -188,7 +214,7 @@ def _network_config(settings: Settings, D: int, n_clusters: int) -> NetworkConfi
         embedding_dim=settings.embedding_dim,
         depth=settings.depth,
         n_heads=settings.n_heads,
-        linear_path=settings.pca_start,
+        projection=min(settings.projection, D) or None,
         bn_momentum=settings.bn_momentum,
     )
 

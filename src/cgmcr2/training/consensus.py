@@ -1,0 +1,123 @@
+"""A first partition of the data, before any training: the consensus of many k-means on smoothed features.
+
+One k-means is a matter of luck and of scale. Here many are run, in both linear views, on features that were smoothed
+by random walks of several lengths over the neighbour graph, and what they agree on is found by spectral clustering of
+the bipartite graph between points and clusters (Fern and Brodley, 2004). No labels, nothing chosen by data set.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from cgmcr2.features.sources import FeatureSource, read_rows
+
+from .start import Int64, Views, among_themselves
+
+Float32 = npt.NDArray[np.float32]
+
+ROWS = 5_000  # that the partitions are made of; the others are told by their neighbours among these
+NEIGHBOURS = 5  # edges of the graph that the features are smoothed over
+WALKS = (1, 2, 4, 8, 16)  # steps of the random walk: from local to global
+STARTS = 8  # k-means of each view and walk
+DIRECTIONS = 128  # of a view that are smoothed
+VOTERS = 10  # neighbours that tell the cluster of a row, in each view
+
+
+def consensus_labels(source: FeatureSource, views: Views, k: int, seed: int) -> Int64:
+    """(n,) one of k clusters for each row of ``source``."""
+    n = source.shape[0]
+    random = np.random.default_rng([seed, 3])
+    rows = np.arange(n) if n <= ROWS else np.sort(random.choice(n, ROWS, replace=False))
+    seen = views.unit(torch.from_numpy(read_rows(source, rows)))
+    partitions = [labels for X in seen for labels in smoothed_partitions(X.numpy(), k, random)]
+    chosen = combine(trusted(partitions), k, int(random.integers(2**31)))
+    if len(rows) == n:
+        return chosen
+    labels = np.empty(n, dtype=np.int64)
+    for start in range(0, n, 8192):
+        block = views.unit(torch.from_numpy(read_rows(source, slice(start, start + 8192))))
+        nearest = torch.cat([(A @ B.T).topk(VOTERS, dim=1).indices for A, B in zip(block, seen, strict=True)], dim=1)
+        votes = torch.nn.functional.one_hot(torch.from_numpy(chosen)[nearest], k).sum(1)  # (b, k)
+        labels[start : start + 8192] = votes.argmax(1).numpy()
+    labels[rows] = chosen
+    return labels
+
+
+def smoothed_partitions(X: Float32, k: int, random: np.random.Generator) -> list[Int64]:
+    """Partitions of the unit rows ``X (n, p)``: k-means after each number of steps of a lazy random walk."""
+    n = len(X)
+    m = min(NEIGHBOURS, n - 1)
+    neighbours = among_themselves(torch.from_numpy(X), m).numpy()
+    W = sp.csr_array((np.ones(n * m, dtype=np.float32), neighbours.ravel(), np.arange(n + 1) * m), shape=(n, n))
+    W = W + W.T + 2 * sp.eye_array(n, dtype=np.float32)
+    walk = sp.diags_array(1 / W.sum(axis=1)).astype(np.float32) @ W
+    Y, partitions = X[:, :DIRECTIONS], []
+    for step in range(1, max(WALKS) + 1):
+        Y = walk @ Y
+        if step in WALKS:
+            unit = Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12)
+            partitions += [_kmeans(unit, k, random, n_init=1) for _ in range(STARTS)]
+    return partitions
+
+
+def trusted(partitions: list[Int64]) -> list[Int64]:
+    """The half of the partitions that agree best with all others, by normalised mutual information."""
+    agreement = mutual_information(partitions).mean(1)
+    keep = np.sort(np.argsort(-agreement, kind="stable")[: (len(partitions) + 1) // 2])
+    return [partitions[i] for i in keep]
+
+
+def mutual_information(partitions: list[Int64]) -> npt.NDArray[np.float64]:
+    """(M, M) normalised mutual information of each pair of partitions.
+
+    >>> a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    >>> mutual_information([a, b]).round(3).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    M, n, k = len(partitions), len(partitions[0]), 1 + max(int(labels.max()) for labels in partitions)
+    B = _memberships(partitions, k)
+    joint = (B.T @ B).toarray().reshape(M, k, M, k) / n
+    p = joint.diagonal(axis1=0, axis2=2).diagonal(axis1=0, axis2=1)  # (M, k), the sizes
+
+    def entropy(q: npt.NDArray[np.float64], axes: tuple[int, ...]) -> npt.NDArray[np.float64]:
+        terms: npt.NDArray[np.float64] = -(q * np.log(np.maximum(q, 1e-300))).sum(axes)
+        return terms
+
+    H = entropy(p, (1,))
+    shared = H[:, None] + H - entropy(joint, (1, 3))
+    result: npt.NDArray[np.float64] = 2 * shared / np.maximum(H[:, None] + H, 1e-12)
+    return result
+
+
+def combine(partitions: list[Int64], k: int, seed: int) -> Int64:
+    """(n,) the partition into k that the given ones agree on best."""
+    B = _memberships(partitions, 1 + max(int(labels.max()) for labels in partitions))
+    sizes = np.asarray(B.sum(axis=0)).ravel()
+    B = B[:, sizes > 0] @ sp.diags_array(1 / np.sqrt(sizes[sizes > 0]))
+    w, V = np.linalg.eigh((B.T @ B).toarray())
+    E = B @ (V[:, -k:] / np.sqrt(np.maximum(w[-k:], 1e-9)))
+    E = E / np.maximum(np.linalg.norm(E, axis=1, keepdims=True), 1e-12)
+    return _kmeans(E, k, np.random.default_rng(seed), n_init=10)
+
+
+def _memberships(partitions: list[Int64], k: int) -> sp.csr_array:
+    """(n, M k) with a one where a point is in a cluster of a partition."""
+    n, M = len(partitions[0]), len(partitions)
+    columns = np.stack([labels + i * k for i, labels in enumerate(partitions)], axis=1)  # (n, M)
+    return sp.csr_array((np.ones(n * M), columns.ravel(), np.arange(n + 1) * M), shape=(n, M * k))
+
+
+def _kmeans(X: npt.NDArray[Any], k: int, random: np.random.Generator, n_init: int) -> Int64:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters is no fault here
+        model = KMeans(k, n_init=n_init, max_iter=30 if n_init == 1 else 300, random_state=int(random.integers(2**31)))
+        labels: Int64 = model.fit_predict(X).astype(np.int64)
+    return labels
