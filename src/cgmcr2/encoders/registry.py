@@ -62,7 +62,7 @@ def load_encoder(name_or_path: str | Path, **options: Any) -> Encoder:
     else:
         name = text
     kind, colon, argument = name.partition(":")
-    if name in _ENTRIES:
+    if name in _ENTRIES and not colon:
         return _build(name, _ENTRIES[name].factory(), (), options)
     if colon and f"{kind}:" in _ENTRIES:
         if not argument:
@@ -100,11 +100,10 @@ def list_encoders() -> list[EncoderInfo]:
 
 
 def _build(name: str, factory: Factory, arguments: tuple[str, ...], options: dict[str, Any]) -> Encoder:
-    parameters = inspect.signature(factory).parameters
-    known = [key for key, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    unknown = [key for key in options if key not in parameters]
-    if unknown and not takes_any:
+    parameters = list(inspect.signature(factory).parameters.values())[len(arguments) :]
+    known = [parameter.name for parameter in parameters]
+    unknown = [key for key in options if key not in known]
+    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         raise ValueError(
             f"The encoder {name} has no option {', '.join(unknown)}: its options are {', '.join(known) or 'none'}."
         )

