@@ -112,7 +112,8 @@ def test_the_list_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec("transformers"):
         assert infos["clip-vit-b-32"].available
         assert not infos["clip-vit-l-14"].available
-        assert "openai/clip-vit-large-patch14" in infos["clip-vit-l-14"].hint
+        assert "give the path of the model's folder" in infos["clip-vit-l-14"].hint
+        assert "openai/clip-vit-large-patch14" in infos["clip-vit-l-14"].description
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     infos = {info.name: info for info in list_encoders()}
     assert (infos["clip-vit-b-32"].available, infos["clip-vit-b-32"].hint) == (False, "pip install 'cgmcr2[clip]'")

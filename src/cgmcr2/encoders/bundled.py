@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
-from cgmcr2.encoders.common import encode_in_chunks, fingerprint_of, pick_device
+from cgmcr2.encoders.common import default_batch_size, encode_in_chunks, fingerprint_of, pick_device
 from cgmcr2.encoders.efficientnet import DIM, STRIDE, EfficientNetLite0
 from cgmcr2.encoders.pixels import Preprocessing
 
@@ -48,6 +48,7 @@ class BundledEncoder:
             network="efficientnet-lite0", weights=WEIGHTS_SHA256, preprocessing=self._preprocessing.as_dict()
         )
         self._device = pick_device(device)
+        self.batch_size = default_batch_size(self._device)
         self._network = EfficientNetLite0(load_weights(weights)).to(self._device).eval()
 
     def preprocess(self, image: Image.Image) -> npt.NDArray[np.uint8]:

@@ -82,13 +82,22 @@ def encode_in_chunks(
     return features
 
 
+def default_batch_size(device: torch.device) -> int:
+    """Images to hand to ``encode`` at a time: a GPU wants many, a CPU works in small chunks anyway.
+
+    >>> default_batch_size(torch.device("cpu"))
+    32
+    """
+    return 32 if device.type == "cpu" else 256
+
+
 def pick_device(device: str | None) -> torch.device:
-    """The device asked for, or the first GPU, or the CPU.
+    """The device asked for; where that is None or ``"auto"``, the first GPU or else the CPU.
 
     >>> pick_device("cpu")
     device(type='cpu')
     """
-    if device is None:
+    if device in (None, "auto"):
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         return torch.empty(0, device=device).device

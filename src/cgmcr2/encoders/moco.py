@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
-from cgmcr2.encoders.common import encode_in_chunks, fingerprint_of, pick_device, weights_digest
+from cgmcr2.encoders.common import default_batch_size, encode_in_chunks, fingerprint_of, pick_device, weights_digest
 from cgmcr2.encoders.hub import first_line
 from cgmcr2.encoders.pixels import Preprocessing
 from cgmcr2.encoders.resnet import DIM, ResNet18
@@ -50,6 +50,7 @@ class MocoEncoder:
         self._preprocessing = _CIFAR if stem == 3 else _IMAGENET
         self._views, self._seed = views, seed
         self._device = pick_device(device)
+        self.batch_size = default_batch_size(self._device)
         self._network = _network(weights, stem, path).to(self._device)
         size = self._preprocessing.crop
         # the smallest crop of a view is enlarged to the size of the input

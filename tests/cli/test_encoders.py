@@ -1,0 +1,50 @@
+"""encoders, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from cgmcr2.cli import main
+from cgmcr2.encoders import EncoderInfo, registry
+
+
+def run(*arguments: object) -> int:
+    """What the shell would see."""
+    sys.argv = ["cgmcr2", *map(str, arguments)]
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    infos = [
+        EncoderInfo("bundled", "a small network", 1280, True, ""),
+        EncoderInfo("onnx:FILE", "any other", None, False, "pip install 'cgmcr2[onnx]'"),
+        EncoderInfo("other", "one more", 7, False, "pip install 'cgmcr2[onnx]'"),
+    ]
+    monkeypatch.setattr("cgmcr2.encoders.list_encoders", lambda: infos)
+    assert run("encoders") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "NAME       FEATURES  HERE  WHAT IT IS",
+        "bundled    1280      yes   a small network",
+        "onnx:FILE            no    any other",
+        "other      7         no    one more",
+        "",
+        "onnx:FILE, other: pip install 'cgmcr2[onnx]'.",
+    ]
+
+
+def test_json_has_every_encoder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("encoders", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed[0] == {
+        "name": "bundled",
+        "description": "EfficientNet-Lite0, ImageNet; nothing to download",
+        "dim": 1280,
+        "available": True,
+        "hint": "",
+    }
+    assert len(listed) >= len(registry._BUILT_IN)
