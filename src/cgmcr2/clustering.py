@@ -334,10 +334,15 @@ def _certainty(
     """Confidence and margin: the probability of each row's own cluster, and its lead over the best other one."""
     if probabilities is None:
         return np.ones(len(labels), np.float32), np.ones(len(labels), np.float32)
-    rows, others = np.arange(len(labels)), np.array(probabilities)
-    confidence: NDArray[np.float32] = others[rows, labels]
-    others[rows, labels] = 0
-    return confidence, confidence - others.max(axis=1, initial=0)
+    confidence, margin = np.empty((2, len(labels)), np.float32)
+    for start in range(0, len(labels), 65_536):  # a block at a time: the whole may be larger than memory
+        own = labels[start : start + 65_536, None]
+        block = np.array(probabilities[start : start + 65_536])
+        sure = np.take_along_axis(block, own, axis=1)[:, 0]
+        np.put_along_axis(block, own, 0, axis=1)
+        confidence[start : start + 65_536] = sure
+        margin[start : start + 65_536] = sure - block.max(axis=1, initial=0)
+    return confidence, margin
 
 
 def _shortest(values: NDArray[np.float32]) -> list[float]:
