@@ -11,7 +11,7 @@ import typer
 
 from cgmcr2 import __version__
 
-from . import cluster, demo, doctor, embed, evaluate, fit, predict
+from . import cluster, demo, doctor, embed, encoders, evaluate, export, fit, predict, report
 
 app = typer.Typer(
     name="cgmcr2",
@@ -39,13 +39,19 @@ def _options(
     pass
 
 
-app.command()(cluster.cluster)
-app.command()(embed.embed)
-app.command()(fit.fit)
-app.command()(predict.predict)
-app.command()(evaluate.evaluate)
-app.command()(demo.demo)
-app.command()(doctor.doctor)
+for verb in (
+    cluster.cluster,
+    predict.predict,
+    report.report,
+    export.export,
+    embed.embed,
+    fit.fit,
+    evaluate.evaluate,
+    encoders.encoders,
+    demo.demo,
+    doctor.doctor,
+):
+    app.command()(verb)
 
 
 def main() -> None:

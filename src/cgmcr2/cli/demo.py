@@ -32,7 +32,8 @@ def demo(
     images, run = output / "images", output / "run"
     pixels, classes = load_digits(return_X_y=True)
     typer.echo(f"1. Writing {len(pixels):,} handwritten digits as image files: {images}")
-    for number, digit in enumerate(255 - np.uint8(pixels.reshape(-1, 8, 8) * 255 / 16)):
+    digits = (255 - pixels.reshape(-1, 8, 8) * 255 / 16).astype(np.uint8)
+    for number, digit in enumerate(digits):
         path = images / f"{number:04}.png"
         if not path.exists():
             with replacing(path) as temporary:

@@ -1,6 +1,6 @@
 """A run from its source to its folder: from features (``folder``) and from images (``images``)."""
 
 from .folder import Evaluation, Run, fit_features, open_run
-from .images import cluster_images, predict_images, write_run_report
+from .images import cluster_images, predict_images
 
-__all__ = ["Evaluation", "Run", "cluster_images", "fit_features", "open_run", "predict_images", "write_run_report"]
+__all__ = ["Evaluation", "Run", "cluster_images", "fit_features", "open_run", "predict_images"]

@@ -120,9 +120,7 @@ class Run:
         clustering = _label(self.model, source, ids)
         for gone, target in kept.merged.items():
             clustering = clustering.merge([target, gone])
-        for cluster, name in enumerate(kept.names):
-            clustering = clustering.rename(cluster, name)
-        return clustering
+        return clustering.with_names(kept.names)
 
     def evaluate(
         self, features: StrPath, *, part: str = "test", labels: str = "labels", spectral: bool = False

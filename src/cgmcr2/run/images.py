@@ -9,13 +9,11 @@ from typing import Any
 from cgmcr2.clustering import Clustering
 from cgmcr2.encoders import load_encoder
 from cgmcr2.estimator import CgMCR2
-from cgmcr2.explore.report import write_report
+from cgmcr2.explore.run_folder import report_run
 from cgmcr2.features import FeatureStore, extract
-from cgmcr2.features.sources import FeatureSource
 from cgmcr2.images import Catalog
-from cgmcr2.training.monitors import read_metrics
 
-from .folder import Run, StrPath, fit_source, read_run
+from .folder import Run, StrPath, fit_source
 
 
 def cluster_images(
@@ -47,36 +45,8 @@ def cluster_images(
     }
     clustering = fit_source(model, store, store.ids, folder, about)
     if report and not (folder / "report.html").exists():
-        write_run_report(folder, images=catalog, features=store)
+        report_run(folder)
     return clustering
-
-
-def write_run_report(
-    folder: StrPath,
-    out: StrPath | None = None,
-    *,
-    images: Catalog | None = None,
-    features: FeatureSource | None = None,
-) -> Path:
-    """Write the page of a run, ``report.html`` in its folder or ``out``, with its images where they can be found."""
-    folder = Path(folder)
-    info = read_run(folder)
-    clustering = Clustering.load(folder)
-    metrics = folder / "metrics.jsonl"
-    if features is None and (folder / "features" / "manifest.json").exists():
-        features = FeatureStore.open(folder / "features")
-    if images is None and "images" in info and Path(info["source"]).exists():
-        images = Catalog.from_source(info["source"], exclude=[folder])
-    return write_report(
-        clustering,
-        out if out is not None else folder / "report.html",
-        images=images,
-        features=features,
-        metrics=read_metrics(metrics) if metrics.exists() else (),
-        settings=info,
-        errors=features.errors if isinstance(features, FeatureStore) else (),
-        source=Path(info["source"]).name,
-    )
 
 
 def _embed(catalog: Catalog, encoder: str, store: Path, errors: Path, progress: bool) -> FeatureStore:
