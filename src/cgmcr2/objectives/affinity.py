@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from cgmcr2.objectives._checks import check_embedding, check_positive, full_precision, without_autocast
 
-_BLOCK_ENTRIES = 2**24  # rows are compared with all others a block at a time: 64 MB of float32
+_BLOCK_ENTRIES = 2**22  # rows are compared with all others a block at a time: 16 MB of float32
 
 
 class Edges(NamedTuple):
