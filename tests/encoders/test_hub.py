@@ -11,6 +11,8 @@ import pytest
 from cgmcr2.encoders import hub
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
+constants = pytest.importorskip("huggingface_hub.constants")
+errors = pytest.importorskip("huggingface_hub.errors")
 
 REPOSITORY = "openai/clip-vit-base-patch32"
 FILES = ("config.json", "preprocessor_config.json", "pytorch_model.bin")
@@ -18,7 +20,7 @@ FILES = ("config.json", "preprocessor_config.json", "pytorch_model.bin")
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     folder = tmp_path / "models--openai--clip-vit-base-patch32"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text("0123abcd")
@@ -67,7 +69,7 @@ def test_downloads_what_is_needed_and_no_more(
     def download(repository: str, file: str) -> str:
         asked.append(file)
         if file == "model.safetensors" and not has_safetensors:
-            raise huggingface_hub.errors.EntryNotFoundError("404")
+            raise errors.EntryNotFoundError("404")
         return str(cache / file)
 
     monkeypatch.setattr(hub, "reachable", lambda: True)
@@ -79,7 +81,7 @@ def test_downloads_what_is_needed_and_no_more(
 
 def test_a_failed_download_is_one_sentence(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def download(repository: str, file: str) -> str:
-        raise huggingface_hub.errors.LocalEntryNotFoundError("The connection broke.\nMore lines.")
+        raise errors.LocalEntryNotFoundError("The connection broke.\nMore lines.")
 
     monkeypatch.setattr(hub, "reachable", lambda: True)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
