@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+export OMP_WAIT_POLICY ?= PASSIVE  # waiting threads sleep: kind to a shared machine
 
 .PHONY: demo test lint unit constraints clean
 

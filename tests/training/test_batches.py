@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,14 @@ def test_any_step_can_be_asked_for_and_epochs_differ() -> None:
     assert not np.array_equal(batches.rows(1), later)
     assert np.array_equal(Batches(100, 4, seed=1).rows(9), later)
     assert not np.array_equal(Batches(100, 4, seed=2).rows(9), later)
+
+
+def test_threads_may_ask_for_different_epochs() -> None:
+    batches, expected = Batches(500, 1, seed=0), [Batches(500, 1, seed=0).rows(step) for step in range(50)]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            found = pool.map(batches.rows, range(50))
+            assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
 def test_fixed_size_leaves_out_the_remainder() -> None:

@@ -33,18 +33,19 @@ class Batches:
         self.seed = seed
         self.batch_size = batch_size  # given: batches of exactly this size, the remainder of an epoch is left out
         self.neighbours = neighbours
-        self._epoch = -1
-        self._order: Indices = np.empty(0, dtype=np.int64)
+        self._latest: tuple[int, Indices] = (-1, np.empty(0, dtype=np.int64))  # epoch and its order
 
     def rows(self, step: int) -> Indices:
         epoch, position = divmod(step, self.steps_per_epoch)
-        if epoch != self._epoch:
-            self._epoch, self._order = epoch, np.random.default_rng([self.seed, epoch]).permutation(self.n)
+        latest = self._latest  # read and replaced as one: a reader thread asks for the next step meanwhile
+        if latest[0] != epoch:
+            self._latest = latest = epoch, np.random.default_rng([self.seed, epoch]).permutation(self.n)
+        order = latest[1]
         if self.batch_size is not None:
-            rows = self._order[position * self.batch_size : (position + 1) * self.batch_size]
+            rows = order[position * self.batch_size : (position + 1) * self.batch_size]
         else:
             edges = np.linspace(0, self.n, self.steps_per_epoch + 1).round().astype(int)
-            rows = self._order[edges[position] : edges[position + 1]]
+            rows = order[edges[position] : edges[position + 1]]
         if self.neighbours is not None:
             rows = rows[: max(2, len(rows) // 2)]
             random = np.random.default_rng([self.seed, epoch, position])
