@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cgmcr2 import CgMCR2
 from cgmcr2.evaluation import score_labels
+from cgmcr2.training import PRESETS
 
 QUICK: dict[str, Any] = {
     "hidden_dim": 32,
@@ -48,6 +49,15 @@ def test_real_digits_are_found(digits: Any, fitted: CgMCR2) -> None:
     assert score_labels(digits[1], fitted.labels_).acc > 0.5
     assert score_labels(digits[1], fitted.spectral_labels(digits[0])).acc > 0.5
     assert len(np.unique(fitted.labels_)) == 10
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_fits_saves_and_predicts(digits: Any, preset: str, tmp_path: Path) -> None:
+    X = digits[0][:100]
+    model = CgMCR2(5, preset=preset, hidden_dim=16, warmup_epochs=1, finetune_epochs=2, s=5).fit(X)
+    model.save(tmp_path)
+    assert np.array_equal(CgMCR2.load(tmp_path).predict(X), model.labels_)
+    assert model.spectral_labels(X).shape == (100,)
 
 
 def test_save_load_predict_equal(digits: Any, fitted: CgMCR2, tmp_path: Path) -> None:

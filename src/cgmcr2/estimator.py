@@ -284,8 +284,8 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _blocks(self, source: FeatureSource) -> Any:
         """Yield (Z, logits of the head in use) for consecutive blocks of rows, in float32."""
-        network: Network = self.network_.to(choose_device(self.device))
-        where = network.input_mean.device
+        where = choose_device(self.device)
+        network: Network = self.network_.to(where)
         width = network.config.hidden_dim * (2 + network.config.n_heads)
         block = max(256, PREDICT_BYTES // (4 * width))
         with torch.inference_mode():
