@@ -230,8 +230,10 @@ def test_heads_are_computed_as_if_alone() -> None:
     torch.testing.assert_close(together[2], torch.stack([one[2] for one in alone]), rtol=1e-5, atol=1e-6)
 
 
-def test_heads_get_their_own_gradient() -> None:
-    Z, Pi = embedding(20, 4).requires_grad_(), torch.stack([memberships(20, 3), memberships(20, 3, seed=2)])
+@pytest.mark.parametrize("sharpness", [1.0, 50.0])
+def test_heads_get_their_own_gradient(sharpness: float) -> None:
+    Z = embedding(20, 4).requires_grad_()
+    Pi = torch.stack([memberships(20, 3, sharpness), memberships(20, 3, sharpness, seed=2)])
     weights = torch.tensor([2.0, -3.0], dtype=torch.float64)
     (got,) = torch.autograd.grad((weights * cluster_coding_rate(Z, Pi, 0.5)).sum(), Z)
     (want,) = torch.autograd.grad(2 * naive(Z, Pi[0], 0.5) - 3 * naive(Z, Pi[1], 0.5), Z)

@@ -36,8 +36,10 @@ def test_values_by_hand() -> None:
 @pytest.mark.parametrize(("n", "d"), [(50, 8), (8, 8), (5, 20), (1, 3)])
 @pytest.mark.parametrize("eps", [0.1, 0.5, 2.0])
 def test_equals_the_naive_formula(n: int, d: int, eps: float) -> None:
-    Z = unit(n, d)
-    torch.testing.assert_close(coding_rate(Z, eps), naive(Z, eps))
+    Z = unit(n, d).requires_grad_()
+    got, want = coding_rate(Z, eps), naive(Z, eps)
+    torch.testing.assert_close(got, want)
+    torch.testing.assert_close(torch.autograd.grad(got, Z), torch.autograd.grad(want, Z))
 
 
 @pytest.mark.parametrize(("n", "d"), [(7, 3), (3, 5)])
