@@ -121,7 +121,7 @@ def _value_and_gradients(
                 rates[own] = rates_by_rows(Z, own, head, weights[own], share[own], alpha, out)
         else:
             own = clusters.to(Z.device)
-            rows = mass[own].topk(m, sorted=False).indices
+            rows = mass[own].topk(m).indices.flip(1)  # the smallest first: after the large ones rounding would eat them
             members = weights[own.unsqueeze(1), rows]
             rates[own] = rates_by_members(Z, own, own // k, rows, members, share[own], alpha, out, everywhere)
 
