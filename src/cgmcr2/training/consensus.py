@@ -7,6 +7,7 @@ the bipartite graph between points and clusters (Fern and Brodley, 2004). No lab
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -23,21 +24,31 @@ from .start import Int64, Views, among_themselves
 
 Float32 = npt.NDArray[np.float32]
 
-ROWS = 5_000  # that the partitions are made of; the others are told by their neighbours among these
-NEIGHBOURS = 5  # edges of the graph that the features are smoothed over
+ROWS = 20_000  # that the partitions are made of; the others are told by their neighbours among these
+SCALES = (5, 10)  # neighbours of each row in the graphs that the features are smoothed over
 WALKS = (1, 2, 4, 8, 16)  # steps of the random walk: from local to global
-STARTS = 8  # k-means of each view and walk
+STARTS = 8  # k-means of each view, scale and walk, at most; fewer where each costs more:
+BUDGET = 400_000  # rows times clusters in the starts of one view, scale and walk
+TRUSTED = 0.5  # of the partitions are heard: those that agree best with the others
+DENSE = 3_000  # the largest eigenproblem that is solved whole
 DIRECTIONS = 128  # of a view that are smoothed
 VOTERS = 10  # neighbours that tell the cluster of a row, in each view
 
 
-def consensus_labels(source: FeatureSource, views: Views, k: int, seed: int) -> Int64:
-    """(n,) one of k clusters for each row of ``source``."""
+def consensus_labels(source: FeatureSource, views: Views, k: int, seed: int, neighbours: Int64 | None = None) -> Int64:
+    """(n,) one of k clusters for each row of ``source``; ``neighbours`` as ``nearest_neighbours`` found them."""
     n = source.shape[0]
     random = np.random.default_rng([seed, 3])
     rows = np.arange(n) if n <= ROWS else np.sort(random.choice(n, ROWS, replace=False))
     seen = views.unit(torch.from_numpy(read_rows(source, rows)))
-    partitions = [labels for X in seen for labels in smoothed_partitions(X.numpy(), k, random)]
+    m = min(max(SCALES), len(rows) - 1)
+    if neighbours is not None and len(rows) == n and neighbours.shape[1] >= 2 * m:
+        near = np.split(neighbours, 2, axis=1)
+    else:
+        near = [among_themselves(X, m).numpy() for X in seen]
+    partitions = [
+        labels for X, J in zip(seen, near, strict=True) for labels in smoothed_partitions(X.numpy(), J, k, random)
+    ]
     chosen = combine(trusted(partitions), k, int(random.integers(2**31)))
     if len(rows) == n:
         return chosen
@@ -51,27 +62,32 @@ def consensus_labels(source: FeatureSource, views: Views, k: int, seed: int) -> 
     return labels
 
 
-def smoothed_partitions(X: Float32, k: int, random: np.random.Generator) -> list[Int64]:
-    """Partitions of the unit rows ``X (n, p)``: k-means after each number of steps of a lazy random walk."""
+def smoothed_partitions(X: Float32, neighbours: Int64, k: int, random: np.random.Generator) -> list[Int64]:
+    """Partitions of the unit rows ``X (n, p)``: k-means after each number of steps of a lazy random walk.
+
+    ``neighbours (n, m)``: of each row, nearest first.
+    """
     n = len(X)
-    m = min(NEIGHBOURS, n - 1)
-    neighbours = among_themselves(torch.from_numpy(X), m).numpy()
-    W = sp.csr_array((np.ones(n * m, dtype=np.float32), neighbours.ravel(), np.arange(n + 1) * m), shape=(n, n))
-    W = W + W.T + 2 * sp.eye_array(n, dtype=np.float32)
-    walk = sp.diags_array(1 / W.sum(axis=1)).astype(np.float32) @ W
-    Y, partitions = X[:, :DIRECTIONS], []
-    for step in range(1, max(WALKS) + 1):
-        Y = walk @ Y
-        if step in WALKS:
-            unit = Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12)
-            partitions += [_kmeans(unit, k, random, n_init=1) for _ in range(STARTS)]
+    starts = int(np.clip(BUDGET // (n * k), 1, STARTS))
+    partitions = []
+    for scale in SCALES:
+        near = neighbours[:, :scale]
+        W = sp.csr_array((np.ones(near.size, dtype=np.float32), near.ravel(), np.arange(n + 1) * near.shape[1]), (n, n))
+        W = W + W.T + 2 * sp.eye_array(n, dtype=np.float32)
+        walk = sp.diags_array(1 / W.sum(axis=1)).astype(np.float32) @ W
+        Y = X[:, :DIRECTIONS]
+        for step in range(1, max(WALKS) + 1):
+            Y = walk @ Y
+            if step in WALKS:
+                unit = Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12)
+                partitions += [_kmeans(unit, k, random, n_init=1) for _ in range(starts)]
     return partitions
 
 
 def trusted(partitions: list[Int64]) -> list[Int64]:
-    """The half of the partitions that agree best with all others, by normalised mutual information."""
+    """The partitions that agree best with all others, by normalised mutual information, in their order."""
     agreement = mutual_information(partitions).mean(1)
-    keep = np.sort(np.argsort(-agreement, kind="stable")[: (len(partitions) + 1) // 2])
+    keep = np.sort(np.argsort(-agreement, kind="stable")[: math.ceil(TRUSTED * len(partitions))])
     return [partitions[i] for i in keep]
 
 
@@ -84,17 +100,19 @@ def mutual_information(partitions: list[Int64]) -> npt.NDArray[np.float64]:
     """
     M, n, k = len(partitions), len(partitions[0]), 1 + max(int(labels.max()) for labels in partitions)
     B = _memberships(partitions, k)
-    joint = (B.T @ B).toarray().reshape(M, k, M, k) / n
-    p = joint.diagonal(axis1=0, axis2=2).diagonal(axis1=0, axis2=1)  # (M, k), the sizes
-
-    def entropy(q: npt.NDArray[np.float64], axes: tuple[int, ...]) -> npt.NDArray[np.float64]:
-        terms: npt.NDArray[np.float64] = -(q * np.log(np.maximum(q, 1e-300))).sum(axes)
-        return terms
-
-    H = entropy(p, (1,))
-    shared = H[:, None] + H - entropy(joint, (1, 3))
+    own = np.asarray(B.sum(axis=0)).reshape(M, k) / n
+    H = _entropy(own, (1,))
+    shared = np.empty((M, M))
+    for i in range(M):
+        joint = (B[:, i * k : (i + 1) * k].T @ B).toarray().reshape(k, M, k) / n
+        shared[i] = H[i] + H - _entropy(joint, (0, 2))
     result: npt.NDArray[np.float64] = 2 * shared / np.maximum(H[:, None] + H, 1e-12)
     return result
+
+
+def _entropy(q: npt.NDArray[np.float64], axes: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    terms: npt.NDArray[np.float64] = -(q * np.log(np.maximum(q, 1e-300))).sum(axes)
+    return terms
 
 
 def combine(partitions: list[Int64], k: int, seed: int) -> Int64:
@@ -102,8 +120,14 @@ def combine(partitions: list[Int64], k: int, seed: int) -> Int64:
     B = _memberships(partitions, 1 + max(int(labels.max()) for labels in partitions))
     sizes = np.asarray(B.sum(axis=0)).ravel()
     B = B[:, sizes > 0] @ sp.diags_array(1 / np.sqrt(sizes[sizes > 0]))
-    w, V = np.linalg.eigh((B.T @ B).toarray())
-    E = B @ (V[:, -k:] / np.sqrt(np.maximum(w[-k:], 1e-9)))
+    if min(B.shape) <= max(DENSE, k + 1):
+        small = B if B.shape[0] <= B.shape[1] else B.T
+        w, V = np.linalg.eigh((small @ small.T).toarray())
+        E = V[:, -k:] if small is B else B @ (V[:, -k:] / np.sqrt(np.maximum(w[-k:], 1e-9)))
+    else:
+        first = np.random.default_rng(seed).standard_normal(B.shape[1])
+        w, V = sp.linalg.eigsh(B.T @ B, k=k, which="LA", v0=first, tol=1e-4)
+        E = B @ (V / np.sqrt(np.maximum(w, 1e-9)))
     E = E / np.maximum(np.linalg.norm(E, axis=1, keepdims=True), 1e-12)
     return _kmeans(E, k, np.random.default_rng(seed), n_init=10)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from cgmcr2.features.sources import FeatureSource, read_rows
 
 SAMPLE = 20_000  # rows that the views are taken from
-CHUNK = 16_384  # rows among which neighbours are sought: the cost stays linear in n
+CHUNK = 20_000  # rows among which neighbours are sought: the cost stays linear in n
 BLOCK = 2048  # rows whose similarities to a chunk are held at once
 
 Int64 = npt.NDArray[np.int64]
@@ -70,7 +70,7 @@ def nearest_neighbours(source: FeatureSource, views: Views, m: int, seed: int) -
     """(n, 2 m) the m rows most similar to each row by cosine, without itself, in the one view and in the other.
 
     Beyond ``CHUNK`` rows each row's neighbours are sought among those of its random chunk, which keeps the time linear
-    in n and hardly changes the result: among 16,384 rows the tenth neighbour is still a near one.
+    in n and hardly changes the result: among 20,000 rows the tenth neighbour is still a near one.
     """
     n = source.shape[0]
     m = min(m, n - 1)

@@ -89,7 +89,7 @@ def train(
     if neighbours is not None and settings.graph == "whole":
         graph = NeighbourGraph(neighbours)
     if settings.guide and views:
-        guide = torch.from_numpy(consensus_labels(source, views, n_clusters, seed)).to(where)
+        guide = torch.from_numpy(consensus_labels(source, views, n_clusters, seed, neighbours)).to(where)
     batches = Batches(
         n,
         plan.steps_per_epoch,
