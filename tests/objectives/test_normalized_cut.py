@@ -138,9 +138,13 @@ def test_merging_two_clusters_saves_at_most_two() -> None:
     assert normalized_cut(apart, A, gamma=4.5) < normalized_cut(together, A, gamma=4.5)
 
 
-def test_a_graph_without_edges() -> None:
+NO_EDGES = Edges(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64), torch.empty(0), 5)
+
+
+@pytest.mark.parametrize("A", [torch.zeros(5, 5).double(), NO_EDGES])
+def test_a_graph_without_edges(A: Tensor | Edges) -> None:
     Pi = memberships(5, 2).requires_grad_()
-    trace, residual, volumes = cut_terms(Pi, torch.zeros(5, 5).double())
+    trace, residual, volumes = cut_terms(Pi, A)
     assert (trace.item(), residual.item(), volumes.sum().item()) == (0, 2, 0)
     (gradient,) = torch.autograd.grad(trace + residual, Pi)
     assert (gradient == 0).all()
