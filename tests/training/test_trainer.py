@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cgmcr2.objectives import CgMCR2Objective
 from cgmcr2.training import Settings, Trained, resolve, train, trainer
-from cgmcr2.training.monitors import read_metrics
+from cgmcr2.training.monitors import Monitor, read_metrics
 
 SMALL = Settings(
     hidden_dim=16,
@@ -256,5 +256,13 @@ def test_progress_and_tensorboard(X: np.ndarray[Any, Any], tmp_path: Path, capsy
         "cut",
         "penalty",
         "live_clusters",
+        "balance",
         "finite",
     } == first.keys()
+
+
+def test_balance_is_the_effective_number_of_clusters() -> None:
+    monitor = Monitor(n_heads=2, n_clusters=4, device=torch.device("cpu"))
+    monitor.shares = torch.tensor([[0.25, 0.25, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])
+    assert monitor.balance().tolist() == pytest.approx([1.0, 0.25])
+    assert monitor.live().tolist() == [4, 1]

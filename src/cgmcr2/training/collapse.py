@@ -16,6 +16,7 @@ from .config import Settings
 from .monitors import Monitor
 
 FIRST_STEP = 40  # before that the clusters are still forming
+LEAST_BALANCE = 0.25  # effective clusters over k; class sizes falling 100 : 1 have 0.5
 MAX_REVIVALS = 5  # after so many new starts the data has no such clusters
 
 
@@ -28,14 +29,20 @@ def watch_collapse(
     facts: dict[str, Any],
     seed: int,
 ) -> None:
-    """Where in every head fewer than half of the clusters are live: warn, or start the heads anew with gamma doubled.
+    """Where in every head fewer than half of the clusters are live, or a few hold nearly all points (effectively less
+    than a quarter of k): warn, or start the heads anew with gamma doubled.
 
     ``facts`` (step, revivals, gamma) is the part of the training's state that this may change.
     """
     k, live = monitor.n_clusters, int(monitor.live().max())
-    if 2 * live >= k or facts["revivals"] >= MAX_REVIVALS or facts["step"] < FIRST_STEP:
+    balance = float(monitor.balance().max())
+    healthy = 2 * live >= k and balance >= LEAST_BALANCE
+    if healthy or facts["revivals"] >= MAX_REVIVALS or facts["step"] < FIRST_STEP:
         return
-    found = f"Only {live} of {k} clusters are live after {facts['step']} steps (gamma {objective.gamma:g})"
+    found = (
+        f"Only {live} of {k} clusters are live after {facts['step']} steps, effectively {balance * k:.1f} "
+        f"(gamma {objective.gamma:g})"
+    )
     if not settings.act_on_collapse:
         facts["revivals"] = MAX_REVIVALS  # said once
         warnings.warn(

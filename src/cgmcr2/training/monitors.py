@@ -39,11 +39,18 @@ class Monitor:
         loss = torch.where(finite, terms[0], self.head_loss)
         self.head_loss.copy_(loss if first_of_stage else self.head_loss.lerp(loss, 0.05))
         self.skipped.copy_(torch.where(finite, 0, self.skipped + 1))
-        self._pending.append((record, torch.cat([terms.mean(1), self.live().float(), finite.float().view(1)])))
+        figures = (terms.mean(1), finite.float().view(1), self.live().float(), self.balance())
+        self._pending.append((record, torch.cat(figures)))
 
     def live(self) -> Tensor:
         """(h,) how many clusters of each head are live."""
         return (self.shares >= LIVE_SHARE / self.n_clusters).sum(1)
+
+    def balance(self) -> Tensor:
+        """(h,) the effective number of clusters of each head, ``exp(entropy(shares))``, over k: 1 where all equal."""
+        shares = self.shares / self.shares.sum(1, keepdim=True)
+        entropy: Tensor = torch.special.entr(shares).sum(1)
+        return entropy.exp() / self.n_clusters
 
     def best_head(self) -> int:
         """The head of lowest running loss."""
@@ -56,9 +63,11 @@ class Monitor:
         records = []
         values = torch.stack([figures for _, figures in self._pending]).cpu().tolist()
         for (record, _), figures in zip(self._pending, values, strict=True):
-            live = [int(value) for value in figures[len(NAMES) : -1]]
             named = {name: _or_none(value) for name, value in zip(NAMES, figures, strict=False)}
-            records.append({**record, **named, "live_clusters": live, "finite": figures[-1] == 1.0})
+            finite, *rest = figures[len(NAMES) :]
+            heads = len(rest) // 2
+            live, balance = [int(value) for value in rest[:heads]], [round(value, 3) for value in rest[heads:]]
+            records.append({**record, **named, "live_clusters": live, "balance": balance, "finite": finite == 1.0})
         self._pending.clear()
         return records
 
