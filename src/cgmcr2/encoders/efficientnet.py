@@ -19,7 +19,7 @@ STRIDE = 32
 # (repeats, channels out, stride of the first repeat) of each stage; the stem gives 32 channels
 _STAGES = ((1, 16, 1), (2, 24, 2), (2, 40, 2), (3, 80, 2), (3, 112, 1), (4, 192, 2), (1, 320, 1))
 # The first layers have the large activations. On a CPU they see two images at a time: these stay in the cache, and
-# under the 32 MB up to which the C library reuses memory; above it, page faults would cost a third of the time.
+# under the 32 MB up to which the C library reuses memory; above it, page faults would cost a fifth of the time.
 _EARLY, _EARLY_IMAGES = 4, 2
 
 State = Mapping[str, torch.Tensor]
