@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import pickle
 import re
@@ -149,7 +150,8 @@ def _load(path: Path) -> Any:
         return load_file(path)
     try:
         # checkpoints often hold the arguments of the training program, which are harmless to read
-        with torch.serialization.safe_globals([argparse.Namespace]):
+        allow = getattr(torch.serialization, "safe_globals", None)  # since torch 2.5
+        with allow([argparse.Namespace]) if allow else contextlib.nullcontext():
             return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
         raise ValueError(
