@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import scipy.sparse as sp
 import torch
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from tqdm.auto import tqdm
 
 from cgmcr2.features.sources import FeatureSource, read_rows
 
@@ -35,7 +37,15 @@ DIRECTIONS = 128  # of a view that are smoothed
 VOTERS = 10  # neighbours that tell the cluster of a row, in each view
 
 
-def consensus_labels(source: FeatureSource, views: Views, k: int, seed: int, neighbours: Int64 | None = None) -> Int64:
+def consensus_labels(
+    source: FeatureSource,
+    views: Views,
+    k: int,
+    seed: int,
+    neighbours: Int64 | None = None,
+    *,
+    progress: bool = False,
+) -> Int64:
     """(n,) one of k clusters for each row of ``source``; ``neighbours`` as ``nearest_neighbours`` found them."""
     n = source.shape[0]
     random = np.random.default_rng([seed, 3])
@@ -46,9 +56,14 @@ def consensus_labels(source: FeatureSource, views: Views, k: int, seed: int, nei
         near = np.split(neighbours, 2, axis=1)
     else:
         near = [among_themselves(X, m).numpy() for X in seen]
-    partitions = [
-        labels for X, J in zip(seen, near, strict=True) for labels in smoothed_partitions(X.numpy(), J, k, random)
-    ]
+    starts = int(np.clip(BUDGET // (len(rows) * k), 1, STARTS))
+    total = len(seen) * len(SCALES) * len(WALKS) * starts
+    with tqdm(total=total, desc="first partition", disable=not progress, unit="k-means", leave=False) as bar:
+        partitions = []
+        for X, J in zip(seen, near, strict=True):
+            for labels in smoothed_partitions(X.numpy(), J, k, starts, random):
+                partitions.append(labels)
+                bar.update()
     chosen = combine(trusted(partitions), k, int(random.integers(2**31)))
     if len(rows) == n:
         return chosen
@@ -62,14 +77,14 @@ def consensus_labels(source: FeatureSource, views: Views, k: int, seed: int, nei
     return labels
 
 
-def smoothed_partitions(X: Float32, neighbours: Int64, k: int, random: np.random.Generator) -> list[Int64]:
-    """Partitions of the unit rows ``X (n, p)``: k-means after each number of steps of a lazy random walk.
+def smoothed_partitions(
+    X: Float32, neighbours: Int64, k: int, starts: int, random: np.random.Generator
+) -> Iterator[Int64]:
+    """Partitions of the unit rows ``X (n, p)``: k-means, ``starts`` times after each number of steps of a lazy walk.
 
     ``neighbours (n, m)``: of each row, nearest first.
     """
     n = len(X)
-    starts = int(np.clip(BUDGET // (n * k), 1, STARTS))
-    partitions = []
     for scale in SCALES:
         near = neighbours[:, :scale]
         W = sp.csr_array((np.ones(near.size, dtype=np.float32), near.ravel(), np.arange(n + 1) * near.shape[1]), (n, n))
@@ -80,8 +95,8 @@ def smoothed_partitions(X: Float32, neighbours: Int64, k: int, random: np.random
             Y = walk @ Y
             if step in WALKS:
                 unit = Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12)
-                partitions += [_kmeans(unit, k, random, n_init=1) for _ in range(starts)]
-    return partitions
+                for _ in range(starts):
+                    yield _kmeans(unit, k, random, n_init=1)
 
 
 def trusted(partitions: list[Int64]) -> list[Int64]:

@@ -89,7 +89,8 @@ def train(
     if neighbours is not None and settings.graph == "whole":
         graph = NeighbourGraph(neighbours)
     if settings.guide and views:
-        guide = torch.from_numpy(consensus_labels(source, views, n_clusters, seed, neighbours)).to(where)
+        partition = consensus_labels(source, views, n_clusters, seed, neighbours, progress=progress)
+        guide = torch.from_numpy(partition).to(where)
     batches = Batches(
         n,
         plan.steps_per_epoch,
