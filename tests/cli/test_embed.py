@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,16 +12,8 @@ import pytest
 from PIL import Image
 
 import cgmcr2.encoders
-from cgmcr2.cli import main
+from cgmcr2.cli import run
 from cgmcr2.features import FeatureStore
-
-
-def run(*arguments: object) -> int:
-    """What the shell would see."""
-    sys.argv = ["cgmcr2", *map(str, arguments)]
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return int(ended.value.code or 0)
 
 
 @pytest.fixture

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from cgmcr2.cli import main
+from cgmcr2.cli import run
 from cgmcr2.encoders import EncoderInfo, registry
-
-
-def run(*arguments: object) -> int:
-    """What the shell would see."""
-    sys.argv = ["cgmcr2", *map(str, arguments)]
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return int(ended.value.code or 0)
 
 
 def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

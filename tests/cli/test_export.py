@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from cgmcr2._files import write_json
-from cgmcr2.cli import main
+from cgmcr2.cli import run
 from cgmcr2.clustering import Clustering
-
-
-def run(*arguments: object) -> int:
-    """What the shell would see."""
-    sys.argv = ["cgmcr2", *map(str, arguments)]
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return int(ended.value.code or 0)
 
 
 @pytest.fixture

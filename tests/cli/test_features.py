@@ -13,17 +13,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from cgmcr2.cli import main
+from cgmcr2.cli import run
 
 QUICK = ["-q", "--set", "hidden_dim=16", "--set", "warmup_epochs=4", "--set", "finetune_epochs=4", "--set", "n_heads=1"]
-
-
-def run(*arguments: object) -> int:
-    """What the shell would see."""
-    sys.argv = ["cgmcr2", *map(str, arguments)]
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return int(ended.value.code or 0)
 
 
 @pytest.fixture(scope="module")

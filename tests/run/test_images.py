@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from cgmcr2 import Clustering, cluster_images
-from cgmcr2.cli import main
+from cgmcr2.cli import run as shell
 from cgmcr2.encoders import register_encoder
 
 QUICK: dict[str, Any] = {"hidden_dim": 16, "warmup_epochs": 20, "finetune_epochs": 10, "n_heads": 1, "lr": 0.01}
@@ -55,13 +55,6 @@ def finished(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("runs") / "run"
     cluster_images(photos, 3, run, encoder="colours", **QUICK)
     return run
-
-
-def shell(*words: object) -> int:
-    sys.argv = ["cgmcr2", *map(str, words)]
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return int(ended.value.code or 0)
 
 
 def test_what_comes_out(finished: Path) -> None:

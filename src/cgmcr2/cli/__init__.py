@@ -55,20 +55,35 @@ for verb in (
 
 
 def main() -> None:
-    """Run a command; what goes wrong for a reason the user can mend is one sentence and exit code 2."""
+    """The program."""
+    sys.exit(run(*sys.argv[1:]))
+
+
+def run(*words: object) -> int:
+    """Run the command of these words and return its exit code.
+
+    What goes wrong for a reason that the user can mend is one sentence and exit code 2.
+
+    >>> run("--version")
+    cgmcr2 ...
+    0
+    """
     # threads that wait sleep: on a machine that others use too, spinning ones made a fit more than twice as slow
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.showwarning = _show_warning
     try:
-        app()
+        app([str(word) for word in words], prog_name="cgmcr2")
+    except SystemExit as ended:
+        return int(ended.code or 0)
     except BrokenPipeError:  # the reader of our output (`| head`) has gone
         sys.stderr.close()
-        sys.exit(1)
+        return 1
     except (ValueError, OSError, ImportError, FloatingPointError) as error:
         if os.environ.get("CGMCR2_DEBUG"):
             raise
         typer.echo(f"cgmcr2: {_sentence(error)}", err=True)
-        sys.exit(2)
+        return 2
+    return 0
 
 
 def _sentence(error: Exception) -> str:
