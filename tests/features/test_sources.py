@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,15 @@ def test_npy_stays_on_disk(tmp_path: Path) -> None:
     file = load_feature_file(tmp_path / "x.npy")
     assert isinstance(file.features, np.memmap)
     assert read_rows(file.features, [3, 1]).tolist() == [[6, 7], [2, 3]]
+
+
+@pytest.mark.parametrize("rows", [slice(2, 500), [3, 1, 1, -1], np.arange(999, -1, -1), np.arange(1000) % 3 == 0])
+def test_rows_of_a_memory_map_are_those_of_the_array(tmp_path: Path, rows: Any) -> None:
+    X = np.random.default_rng(0).standard_normal((1000, 3)).astype(np.float16)
+    np.save(tmp_path / "x.npy", X)
+    found = read_rows(np.load(tmp_path / "x.npy", mmap_mode="r"), rows)
+    assert np.array_equal(found, X[rows].astype(np.float32))
+    assert found.flags.writeable
 
 
 def test_npz_with_split_classes_and_other_labels(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.floating[Any]]
+MAPPED_ROWS = 128  # rows of a memory map that are touched before its pages are given back
 SUFFIXES = (".npy", ".npz", ".pt", ".pth", ".parquet")
 
 
@@ -48,8 +49,18 @@ class FeatureFile:
 
 def read_rows(source: FeatureSource, rows: Any) -> npt.NDArray[np.float32]:
     """``source[rows]`` as a float32 array that may be written (torch asks for that), copied only where needed."""
-    values = np.require(source[rows], dtype=np.float32, requirements=["C", "W"])
-    if isinstance(source, np.memmap) and source.mode == "r":
+    if not isinstance(source, np.memmap) or source.mode != "r":
+        return np.require(source[rows], dtype=np.float32, requirements=["C", "W"])
+    if isinstance(rows, slice):
+        values = np.array(source[rows], dtype=np.float32, order="C")
+        release(source)
+        return values
+    # the system maps up to 2 MB around every row that is touched: a few rows at a time, or a batch maps the whole file
+    wanted = np.arange(source.shape[0])[rows]
+    values = np.empty((len(wanted), *source.shape[1:]), dtype=np.float32)
+    order = np.argsort(wanted, kind="stable")
+    for group in np.split(order, range(MAPPED_ROWS, len(order), MAPPED_ROWS)):
+        values[group] = source[wanted[group]]
         release(source)
     return values
 
