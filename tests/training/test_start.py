@@ -39,7 +39,7 @@ def test_views_are_centred_and_scaled(X: np.ndarray[Any, Any]) -> None:
     assert spread[1].max() / spread[1].min() < spread[0].max() / spread[0].min()
 
 
-def test_the_same_views_whatever_the_order_of_columns_signs(X: np.ndarray[Any, Any]) -> None:
+def test_views_repeat_and_their_directions_have_a_fixed_sign(X: np.ndarray[Any, Any]) -> None:
     once, again = start.linear_views(X, 3, seed=0), start.linear_views(X.copy(), 3, seed=0)
     assert torch.equal(once.standard, again.standard)
     assert (once.standard.gather(0, once.standard.abs().argmax(0, keepdim=True)) > 0).all()

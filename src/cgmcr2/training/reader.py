@@ -25,9 +25,8 @@ class BatchReader:
 
     def __init__(self, source: FeatureSource, batches: Batches, device: torch.device, total_steps: int) -> None:
         self.source, self.batches, self.device, self.total_steps = source, batches, device, total_steps
-        in_memory = isinstance(source, np.ndarray) and not isinstance(source, np.memmap)
         self._resident: Tensor | None = None
-        if isinstance(source, np.ndarray) and in_memory and _fits(source, device):
+        if isinstance(source, np.ndarray) and not isinstance(source, np.memmap) and _fits(source, device):
             self._resident = torch.from_numpy(source).to(device)
         self._pool = None if self._resident is not None else ThreadPoolExecutor(1, thread_name_prefix="cgmcr2-read")
         self._ahead: dict[int, Future[Tensor]] = {}
