@@ -1,7 +1,7 @@
 """The competitors: every method that the paper compares on fixed features, each with the estimator's face.
 
->>> sorted(METHODS)[:2]
-['k-means', 'spherical-k-means']
+>>> list(METHODS)[:3]
+['k-means', 'spherical-k-means', 'spectral']
 >>> make("k-means", 3, random_state=1)
 KMeans(n_clusters=3, random_state=1)
 """
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "k-means": "kmeans.KMeans",
     "spherical-k-means": "kmeans.SphericalKMeans",
+    "spectral": "spectral.Spectral",
+    "ensc": "ensc.EnSC",
 }
 
 __all__ = ["METHODS", "make", *sorted(home.partition(".")[2] for home in _HOMES.values())]

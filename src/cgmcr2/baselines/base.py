@@ -68,7 +68,7 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model as safetensors and JSON; ``load`` reads it back. No pickle."""
         check_is_fitted(self, "labels_")
-        arrays = {name: np.ascontiguousarray(array) for name, array in self._state().items()}
+        arrays = {name: np.asarray(array, order="C") for name, array in self._state().items()}
         parameters = {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in self.get_params().items()
