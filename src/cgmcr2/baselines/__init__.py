@@ -21,6 +21,10 @@ _HOMES = {
     "spherical-k-means": "kmeans.SphericalKMeans",
     "spectral": "spectral.Spectral",
     "ensc": "ensc.EnSC",
+    "nmce": "nmce.NMCE",
+    "mlc": "mlc.MLC",
+    "cpp": "mlc.CPP",
+    "neuncut": "neuncut.NeuNcut",
 }
 
 __all__ = ["METHODS", "make", *sorted(home.partition(".")[2] for home in _HOMES.values())]

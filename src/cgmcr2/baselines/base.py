@@ -91,7 +91,8 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
                 f"{folder} holds {config.get('method', 'another model')} in format {config.get('format')}, but "
                 f"{cls.name} in format {FORMAT} was asked for; load it with the class and version that wrote it."
             )
-        model = cls(**config["parameters"])
+        parameters = config["parameters"].items()
+        model = cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in parameters})
         arrays = load_file(Path(folder) / "model.safetensors")
         model.labels_, model.n_features_in_ = arrays.pop("labels_"), config["width"]
         model._restore(arrays)

@@ -44,12 +44,15 @@ class DeepBaseline(Baseline):
         return scores
 
     def _fit(self, X: Float32, seed: int) -> Int64:
+        self._learn(X, seed)
+        return self._predict(X)
+
+    def _learn(self, X: Float32, seed: int) -> None:
         device = choose_device(self.device)
         with seeded(seed):
             self.network_ = self._build(X.shape[1]).to(device)
             self._train(self.network_.train(), torch.from_numpy(np.require(X, requirements="W")).to(device), seed)
         self.network_.eval()
-        return self._predict(X)
 
     def _predict(self, X: Float32) -> Int64:
         return in_blocks(lambda block: self._scores(self.network_, block).argmax(-1), self.network_, X).numpy()
