@@ -120,7 +120,7 @@ class PRODSC(DeepBaseline):
     landmarks : rows of the spectral clustering
 
     >>> X = np.repeat(np.eye(3), 5, axis=0)
-    >>> len(set(PRODSC(3).fit_predict(X)))
+    >>> len(set(PRODSC(3, hidden_dim=64, min_steps=50).fit_predict(X)))
     3
     """
 

@@ -105,7 +105,7 @@ class TEMI(DeepBaseline):
 
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 5, axis=0)
-    >>> len(set(TEMI(3).fit_predict(X)))
+    >>> len(set(TEMI(3, min_steps=100).fit_predict(X)))
     3
     """
 

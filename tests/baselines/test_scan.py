@@ -1,0 +1,74 @@
+"""SCAN's two losses against loops, and what it does on fixed features."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from cgmcr2.baselines.scan import SCAN, LinearHeads, scan_loss, self_label_loss
+from cgmcr2.evaluation.metrics import clustering_accuracy
+
+
+def memberships(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).mul(2).softmax(-1)
+
+
+def test_loss_is_that_of_loops() -> None:
+    P, Q = memberships(2, 5, 3, seed=1), memberships(2, 5, 3, seed=2)
+    for head in range(2):
+        consistency = -sum(math.log(sum(float(P[head, i, c] * Q[head, i, c]) for c in range(3))) for i in range(5)) / 5
+        sizes = [sum(float(P[head, i, c]) for i in range(5)) / 5 for c in range(3)]
+        entropy = -sum(q * math.log(q) for q in sizes)
+        assert math.isclose(float(scan_loss(P, Q, mu=3.0)[head]), consistency - 3 * entropy, rel_tol=1e-9)
+
+
+def test_loss_is_lowest_for_sure_and_balanced_agreement() -> None:
+    sure = torch.eye(3).repeat(4, 1)
+    collapsed = torch.zeros(12, 3)
+    collapsed[:, 0] = 1
+    best = float(scan_loss(sure, sure, mu=5.0))
+    assert math.isclose(best, -5 * math.log(3), rel_tol=1e-6)
+    assert best < float(scan_loss(collapsed, collapsed, mu=5.0))
+    assert best < float(scan_loss(sure, sure.roll(1, 0), mu=5.0))
+
+
+def test_gradient_is_that_of_finite_differences() -> None:
+    logits = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    Q = memberships(4, 3)
+    assert torch.autograd.gradcheck(lambda x: scan_loss(x.softmax(-1), Q, 2.0), logits)
+
+
+def test_self_labelling_counts_sure_rows_only_and_each_cluster_once() -> None:
+    P = torch.tensor([[0.999, 0.001], [0.995, 0.005], [0.002, 0.998], [0.6, 0.4]])
+    logits = torch.tensor([[1.0, 0.0], [2.0, -1.0], [0.5, 0.5], [-9.0, 9.0]])
+    each = [-float(logits[i].log_softmax(0)[c]) for i, c in ((0, 0), (1, 0), (2, 1))]
+    want = ((each[0] + each[1]) / 2 + each[2]) / 2
+    assert math.isclose(float(self_label_loss(logits, P, 0.99)), want, rel_tol=1e-6)
+    assert float(self_label_loss(logits, P, 0.9999)) == 0.0
+
+
+def test_the_head_of_lowest_loss_is_kept() -> None:
+    y = np.arange(120) % 4
+    X = np.eye(16)[y] + 0.15 * np.random.default_rng(0).standard_normal((120, 16))
+    model = SCAN(4, n_heads=3, min_steps=150, self_label_epochs=0).fit(X)
+    assert clustering_accuracy(y, model.labels_) == 1
+    network = model.network_
+    assert isinstance(network, LinearHeads)
+    rows = torch.from_numpy(X).float()
+    with torch.no_grad():
+        P = network.train()(rows).softmax(-1)
+        near = (rows @ rows.T).fill_diagonal_(-9).argmax(1)
+        losses = scan_loss(P, P[:, near], model.mu)
+    assert float(losses[int(network.head)]) <= float(losses.min()) + 0.05
+
+
+def test_self_labelling_makes_the_kept_head_surer_and_keeps_its_clusters() -> None:
+    y = np.arange(90) % 3
+    X = np.eye(12)[y] + 0.1 * np.random.default_rng(1).standard_normal((90, 12))
+    models = [SCAN(3, epochs=40, min_steps=1, self_label_epochs=e, threshold=0.5).fit(X) for e in (0, 60)]
+    with torch.no_grad():
+        sure = [float(m.network_(torch.from_numpy(X).float()).softmax(1).max(1).values.mean()) for m in models]
+    assert sure[1] > sure[0]
+    assert (models[0].labels_ == models[1].labels_).all()
