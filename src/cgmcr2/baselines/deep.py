@@ -74,6 +74,7 @@ def train(
     epochs: int,
     batch_size: int,
     lr: float,
+    min_steps: int = 0,
     weight_decay: float = 0.0,
     seed: int = 0,
     optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
@@ -86,13 +87,15 @@ def train(
     """Minimise ``loss(rows)`` over the parameters of ``network`` that require a gradient; the mean loss of each epoch.
 
     An epoch is a random order of the n rows in nearly equal batches of at most ``batch_size`` and, where n allows it,
-    at least two rows, so that BatchNorm always has something to average. ``rows (b,)`` is a tensor of indices on the
-    network's device. ``rate(part done)`` scales the learning rate; ``after_step(step)`` may move a teacher. A loss that
-    is not finite ends the training with an error that says so.
+    at least two rows, so that BatchNorm always has something to average. Few rows make few steps: epochs are added
+    until there are ``min_steps``. ``rows (b,)`` is a tensor of indices on the network's device. ``rate(part done)``
+    scales the learning rate; ``after_step(step)`` may move a teacher. A loss that is not finite ends the training with
+    an error that says so.
     """
     parameters = [p for p in network.parameters() if p.requires_grad]
     device = parameters[0].device
     steps = max(1, min(math.ceil(n / batch_size), n // 2))
+    epochs = max(epochs, math.ceil(min_steps / steps)) if epochs else 0
     batches = Batches(n, steps, mix(seed, 0))
     adam = optimizer(parameters, lr=lr, weight_decay=weight_decay)
     history = []

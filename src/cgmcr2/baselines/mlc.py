@@ -38,6 +38,7 @@ class MLC(DeepBaseline):
     mu : weight of the regulariser, 0.05 in the authors' code
     warmup, epochs : epochs on -R alone, and on the whole
     batch_size, lr, weight_decay : of Adam
+    min_steps : epochs are added to those on the whole until there are so many steps; a tenth of it in the warm-up
     s : neighbours of each row in the final graph
 
     Differs from the authors' code: Adam (theirs: SGD with momentum); batches of 512, width 1024, 1 + 10 epochs (theirs:
@@ -46,7 +47,7 @@ class MLC(DeepBaseline):
     network and labelled by the Nyström extension.
 
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))
-    >>> MLC(3, hidden_dim=16, embedding_dim=8, epochs=1).fit_predict(X).shape
+    >>> MLC(3, hidden_dim=16, embedding_dim=8, epochs=1, min_steps=0).fit_predict(X).shape
     (60,)
     """
 
@@ -67,6 +68,7 @@ class MLC(DeepBaseline):
         warmup: int = 1,
         epochs: int = 10,
         batch_size: int = 512,
+        min_steps: int = 200,
         lr: float = 1e-4,
         weight_decay: float = 1e-4,
         s: int = 10,
@@ -84,6 +86,7 @@ class MLC(DeepBaseline):
         self.warmup = warmup
         self.epochs = epochs
         self.batch_size = batch_size
+        self.min_steps = min_steps
         self.lr = lr
         self.weight_decay = weight_decay
         self.s = s
@@ -113,6 +116,7 @@ class MLC(DeepBaseline):
             lambda rows: -coding_rate(network(X[rows])[0], self.eps) / 2,
             len(X),
             epochs=self.warmup,
+            min_steps=self.min_steps // 10,
             seed=seed,
             title=f"{self.name}, warm-up",
             **settings,
@@ -120,7 +124,14 @@ class MLC(DeepBaseline):
         network.cluster.load_state_dict(network.feature.state_dict())
         network.cluster.requires_grad_(True)
         self.history_ = expand + train(
-            network, whole, len(X), epochs=self.epochs, seed=seed + 1, title=self.name, **settings
+            network,
+            whole,
+            len(X),
+            epochs=self.epochs,
+            min_steps=self.min_steps,
+            seed=seed + 1,
+            title=self.name,
+            **settings,
         )
 
     def _fit(self, X: Float32, seed: int) -> Int64:
@@ -167,7 +178,7 @@ class CPP(MLC):
     Parameters and differences are those of ``MLC``; ``candidates`` are the numbers tried, those up to n / 2.
 
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))
-    >>> CPP(3, hidden_dim=16, embedding_dim=8, epochs=1).fit_predict(X).shape
+    >>> CPP(3, hidden_dim=16, embedding_dim=8, epochs=1, min_steps=0).fit_predict(X).shape
     (60,)
     """
 
@@ -190,6 +201,7 @@ class CPP(MLC):
         warmup: int = 1,
         epochs: int = 10,
         batch_size: int = 512,
+        min_steps: int = 200,
         lr: float = 1e-4,
         weight_decay: float = 1e-4,
         s: int = 10,
@@ -209,6 +221,7 @@ class CPP(MLC):
             warmup=warmup,
             epochs=epochs,
             batch_size=batch_size,
+            min_steps=min_steps,
             lr=lr,
             weight_decay=weight_decay,
             s=s,

@@ -30,6 +30,7 @@ class NeuNcut(DeepBaseline):
     gamma, penalty : "squared" as printed, or "norm" ``gamma |H'DH - I|_F / k`` as released, where a fixed gamma weakens
         as 1/sqrt(k); see docs/gamma.md
     epochs, batch_size, lr, weight_decay : of Adam with cosine annealing
+    min_steps : epochs are added until there are so many steps
 
     Differs from the authors' code: theirs is the dense Gaussian with sigma = 3 on scattering features, the norm with
     gamma = 40 and 300 epochs of batches of 1,000 (``NeuNcut(affinity="gaussian", s=None, sigma=3.0, penalty="norm",
@@ -38,7 +39,7 @@ class NeuNcut(DeepBaseline):
 
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))
-    >>> NeuNcut(3, epochs=5).fit_predict(X).shape
+    >>> NeuNcut(3, epochs=5, min_steps=0).fit_predict(X).shape
     (60,)
     """
 
@@ -59,7 +60,8 @@ class NeuNcut(DeepBaseline):
         penalty: Penalty = "squared",
         epochs: int = 60,
         batch_size: int = 1000,
-        lr: float = 1e-3,
+        min_steps: int = 1000,
+        lr: float = 5e-3,
         weight_decay: float = 1e-4,
         device: str = "auto",
         verbose: bool = False,
@@ -75,6 +77,7 @@ class NeuNcut(DeepBaseline):
         self.penalty = penalty
         self.epochs = epochs
         self.batch_size = batch_size
+        self.min_steps = min_steps
         self.lr = lr
         self.weight_decay = weight_decay
         self.device = device
@@ -106,6 +109,7 @@ class NeuNcut(DeepBaseline):
             len(X),
             epochs=self.epochs,
             batch_size=self.batch_size,
+            min_steps=self.min_steps,
             lr=self.lr,
             weight_decay=self.weight_decay,
             seed=seed,

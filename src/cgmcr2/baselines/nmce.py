@@ -33,6 +33,7 @@ class NMCE(DeepBaseline):
     temperature : of the Gumbel-softmax
     epochs : of the three stages
     batch_size, lr, weight_decay : of Adam, cosine annealing in each stage
+    min_steps : epochs are added to a stage until it has so many steps
 
     Differs from the authors' code: features have no augmentations, so the second view is a nearest neighbour (by
     cosine, among at most a tenth of a cluster's mean size); Adam in place of LARS; heads of one hidden layer, as in
@@ -40,7 +41,7 @@ class NMCE(DeepBaseline):
 
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))
-    >>> NMCE(3, hidden_dim=16, embedding_dim=8, epochs=(1, 1, 1)).fit_predict(X).shape
+    >>> NMCE(3, hidden_dim=16, embedding_dim=8, epochs=(1, 1, 1), min_steps=0).fit_predict(X).shape
     (60,)
     """
 
@@ -60,6 +61,7 @@ class NMCE(DeepBaseline):
         temperature: float = 1.0,
         epochs: tuple[int, int, int] = (5, 10, 10),
         batch_size: int = 512,
+        min_steps: int = 150,
         lr: float = 1e-3,
         weight_decay: float = 1e-4,
         device: str = "auto",
@@ -75,6 +77,7 @@ class NMCE(DeepBaseline):
         self.temperature = temperature
         self.epochs = epochs
         self.batch_size = batch_size
+        self.min_steps = min_steps
         self.lr = lr
         self.weight_decay = weight_decay
         self.device = device
@@ -124,6 +127,7 @@ class NMCE(DeepBaseline):
                 n,
                 epochs=epochs,
                 batch_size=self.batch_size,
+                min_steps=self.min_steps,
                 lr=self.lr,
                 weight_decay=self.weight_decay,
                 seed=seed + stage,

@@ -1,0 +1,141 @@
+"""One run of one method on one feature file: what a comparison starts in a process of its own.
+
+``python -m cgmcr2.reproduce.job JOB.json``: the job's result is written to the path that it names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cgmcr2 import CgMCR2
+from cgmcr2._files import replacing, write_json
+from cgmcr2.baselines import METHODS, make
+from cgmcr2.evaluation import score_labels
+from cgmcr2.features.sources import load_feature_file, read_rows
+
+PRESETS = ("auto", "paper", "reference")  # of CgMCR2 itself
+SAMPLE = 2000  # rows that the silhouette is taken of: it compares all pairs
+
+Int64 = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What is to be run."""
+
+    features: str
+    method: str
+    seed: int
+    n_clusters: int
+    settings: dict[str, Any]
+    labels: str  # the array of labels in the file
+    output: str  # the folder of the comparison
+
+    @property
+    def stem(self) -> str:
+        return f"{self.method}-{self.seed}"
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Fit, predict and judge; the predicted labels are saved as ``labels/METHOD-SEED.npy``."""
+    file = load_feature_file(job.features, labels=job.labels)
+    fitted, judged = file.rows("train"), file.rows("test")
+    split = file.split is not None and len(fitted) > 0 and len(judged) > 0
+    if not split:
+        fitted = judged = file.rows("all")
+    model = _model(job)
+    can_predict = getattr(model, "can_predict", True)
+    names = ("split 0", "split 1") if split else ("all rows", "all rows")
+    X = read_rows(file.features, judged)
+    if split and can_predict:
+        X_fit = read_rows(file.features, fitted)
+        protocol = f"fitted on {names[0]} ({len(fitted):,} rows), predicted {names[1]} ({len(judged):,} rows)"
+    else:
+        X_fit = X
+        protocol = f"fitted on {names[1]} ({len(judged):,} rows) and labelled it"
+        protocol += "; it cannot predict" if split else ""
+    start = time.perf_counter()
+    predicted: Int64 = model.fit(X_fit).labels_ if X_fit is X else model.fit(X_fit).predict(X)
+    seconds = time.perf_counter() - start
+    with replacing(Path(job.output) / "labels" / f"{job.stem}.npy") as temporary:
+        np.save(temporary, predicted)
+    result: dict[str, Any] = {
+        "seconds": seconds,
+        "memory_mb": peak_memory(),
+        "clusters": len(np.unique(predicted)),
+        "silhouette": silhouette(X, predicted),
+        "protocol": protocol,
+    }
+    if file.labels is not None:
+        result |= score_labels(np.asarray(file.labels)[judged], predicted)._asdict()
+    return result
+
+
+def _model(job: Job) -> Any:
+    if job.method in PRESETS:
+        return CgMCR2(job.n_clusters, preset=job.method, random_state=job.seed, **job.settings)
+    settings = dict(job.settings)
+    if job.method == "tac" and "text" not in settings:
+        settings["text"] = text_embeddings(job.features)
+    return make(job.method, job.n_clusters, job.seed, **settings)
+
+
+def text_embeddings(features: str) -> npt.NDArray[Any] | None:
+    """The array ``text`` of an .npz of features, where it has one: embeddings of nouns, for TAC."""
+    if Path(features).suffix.lower() != ".npz":
+        return None
+    with np.load(features, allow_pickle=False) as archive:
+        return np.asarray(archive["text"]) if "text" in archive else None
+
+
+def silhouette(X: npt.NDArray[np.float32], labels: Int64) -> float | None:
+    """The mean silhouette by cosine distance of a fixed sample of the rows; None where there is but one cluster."""
+    from sklearn.metrics import silhouette_score
+
+    rows = np.arange(len(X))
+    if len(rows) > SAMPLE:
+        rows = np.random.default_rng(0).choice(rows, SAMPLE, replace=False)
+    if not 1 < len(np.unique(labels[rows])) < len(rows):
+        return None
+    return float(silhouette_score(X[rows], labels[rows], metric="cosine"))
+
+
+def peak_memory() -> float | None:
+    """The most memory that this process has held, in MB; None where the system does not tell."""
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage would count what the parent held when it started us
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def main(path: Path) -> None:
+    job = Job(**json.loads(path.read_text(encoding="utf-8")))
+    try:
+        result = run(job)
+    except Exception as error:  # whatever it is, it is this method's row
+        result = {"error": " ".join(str(error).split()) or type(error).__name__}
+    write_json(path.with_suffix(".result.json"), result)
+
+
+def known_methods() -> list[str]:
+    """Every method that can be compared: CgMCR2 by its presets, then the baselines."""
+    return [*PRESETS, *METHODS]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

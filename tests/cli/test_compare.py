@@ -1,0 +1,45 @@
+"""compare as a user types it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from cgmcr2.cli import run
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    X, y = load_digits(return_X_y=True)
+    path = tmp_path_factory.mktemp("features") / "digits.npz"
+    np.savez(path, features=X[:200].astype(np.float32), labels=y[:200])
+    return path
+
+
+def test_a_table_is_printed_and_saved(features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", features, "-k", 10, "--methods", "k-means,spectral", "--seeds", 2, "-o", tmp_path / "out"]
+    assert run(*words, "--set", "spectral.s=5") == 0
+    shown = capsys.readouterr()
+    assert "| spectral | 2 |" in shown.out
+    assert "fitted on all rows (200 rows) and labelled it" in shown.out
+    assert "k-means, seed 1: ACC" in shown.err
+    assert (tmp_path / "out" / "table.csv").exists()
+    assert '"settings": {"s": 5}' in (tmp_path / "out" / "runs.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--methods", "kmeans"], "There is no method named 'kmeans'"),
+        (["--set", "s=5"], "--set s=5 is not understood; write --set METHOD.NAME=VALUE."),
+        (["--seeds", "0"], "The number of seeds is 0; give at least 1."),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    words: list[str], sentence: str, features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compare", features, "-k", 10, "-o", tmp_path / "out", "-q", *words) == 2
+    assert sentence in capsys.readouterr().err
