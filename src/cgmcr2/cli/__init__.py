@@ -11,7 +11,7 @@ import typer
 
 from cgmcr2 import __version__
 
-from . import cluster, demo, doctor, embed, encoders, evaluate, export, fit, predict, report
+from . import cluster, compare, demo, doctor, embed, encoders, evaluate, export, fit, predict, report
 
 app = typer.Typer(
     name="cgmcr2",
@@ -47,6 +47,7 @@ for verb in (
     embed.embed,
     fit.fit,
     evaluate.evaluate,
+    compare.compare,
     encoders.encoders,
     demo.demo,
     doctor.doctor,
