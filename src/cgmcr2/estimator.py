@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cgmcr2.features.sources import FeatureSource, check_finite, load_feature_file, read_rows
 from cgmcr2.model import Network, load_network, save_network
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
-from cgmcr2.training import Settings, paper_settings, resolve, train
+from cgmcr2.training import Choice, Settings, choose_k, paper_settings, resolve, train
 from cgmcr2.training.device import choose_device
 
 Float32 = npt.NDArray[np.float32]
@@ -38,8 +38,8 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     Parameters
     ----------
-    n_clusters : int, default=10
-        k, at most the number of rows.
+    n_clusters : int or "auto", default=10
+        k, at most the number of rows. "auto" looks for it in the data, see ``cgmcr2.training.choose_k``.
     preset : {"auto", "paper", "reference"}, default="auto"
         Where the settings below come from when they are None: ``auto`` chooses them from the data's size, ``paper`` is
         the paper's formulas and table, ``reference`` is what the authors' released code computes.
@@ -47,7 +47,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         Same number, same machine: same labels.
     hidden_dim, embedding_dim, depth, n_heads, projection : network; see ``cgmcr2.training.Settings``
     eps, gamma, penalty, affinity, s, membership, temperature, cut_in_finetuning, graph, guide : objective
-    batch_size, neighbours, ema, warmup_epochs, finetune_epochs, lr, weight_decay : optimisation
+    sample, batch_size, neighbours, ema, warmup_epochs, finetune_epochs, lr, weight_decay : optimisation
     device : {"auto", "cpu", "cuda", "mps", ...}, default="auto"
     precision : {"auto", "float32", "bfloat16"}, default="auto"
         Of the network's products in training. Rates and cuts are always computed in float32, predictions too.
@@ -57,6 +57,8 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     Attributes
     ----------
     labels_ : (n,) the cluster of each training row
+    n_clusters_ : int, k as it was used
+    choice_ : cgmcr2.training.Choice, how k was chosen; None where it was given
     history_ : list of dict, the terms, live clusters and learning rate of every step
     settings_ : cgmcr2.training.Settings, every setting as it was used
     network_ : cgmcr2.model.Network
@@ -75,7 +77,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def __init__(
         self,
-        n_clusters: int = 10,
+        n_clusters: int | str = 10,
         *,
         preset: str = "auto",
         random_state: int = 0,
@@ -94,6 +96,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         cut_in_finetuning: bool | None = None,
         graph: str | None = None,
         guide: float | None = None,
+        sample: int | None = None,
         batch_size: int | None = None,
         neighbours: int | None = None,
         ema: float | None = None,
@@ -123,6 +126,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.cut_in_finetuning = cut_in_finetuning
         self.graph = graph
         self.guide = guide
+        self.sample = sample
         self.batch_size = batch_size
         self.neighbours = neighbours
         self.ema = ema
@@ -154,12 +158,16 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         """
         source = self._validate(X, reset=True)
         n, D = source.shape[0], source.shape[1]
-        self.settings_ = self.plan(n, D)
+        self._check_n_clusters(n)
+        seed = _seed(self.random_state)
+        self.choice_ = choose_k(source, seed=seed, progress=self.verbose) if self.n_clusters == "auto" else None
+        self.n_clusters_ = self.choice_.chosen if self.choice_ else int(self.n_clusters)
+        self.settings_ = self._settings(n, D, self.n_clusters_)
         trained = train(
             source,
-            self.n_clusters,
+            self.n_clusters_,
             self.settings_,
-            seed=_seed(self.random_state),
+            seed=seed,
             device=self.device,
             precision=self.precision,
             folder=Path(folder) if folder is not None else None,
@@ -171,9 +179,9 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self._n_features_out = self.settings_.embedding_dim
         self.labels_ = self._predict(source)
         used = len(np.unique(self.labels_))
-        if 2 * used < self.n_clusters:
+        if 2 * used < self.n_clusters_:
             warnings.warn(
-                f"Only {used} of {self.n_clusters} clusters hold any row: they have collapsed, or the rows have fewer "
+                f"Only {used} of {self.n_clusters_} clusters hold any row: they have collapsed, or the rows have fewer "
                 "groups; ask for fewer clusters, raise gamma, or train longer.",
                 ConvergenceWarning,
                 stacklevel=2,
@@ -181,14 +189,17 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return self
 
     def plan(self, n: int, D: int) -> Settings:
-        """Every setting that ``fit`` would use for n rows of width D.
+        """Every setting that ``fit`` would use for n rows of width D; with ``n_clusters="auto"`` as if it chose 10.
 
         >>> CgMCR2(10, preset="paper").plan(50000, 768).batch_size
         512
         """
         self._check_n_clusters(n)
+        return self._settings(n, D, min(10, n) if self.n_clusters == "auto" else int(self.n_clusters))
+
+    def _settings(self, n: int, D: int, k: int) -> Settings:
         given = {name: getattr(self, name) for name in _SETTINGS if hasattr(self, name)}
-        return resolve(self.preset, n, self.n_clusters, D, given)  # type: ignore[arg-type]
+        return resolve(self.preset, n, k, D, given)  # type: ignore[arg-type]
 
     def predict(self, X: Any) -> Int64:
         """(n,) the cluster of each row: the largest membership, without noise."""
@@ -207,16 +218,17 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         from cgmcr2.spectral import spectral_clustering
 
         Z = self.transform(X)
-        self._check_n_clusters(len(Z))
+        if self.n_clusters_ > len(Z):
+            raise ValueError(f"{len(Z)} rows cannot be grouped into {self.n_clusters_} clusters; give more rows.")
         # as many neighbours for a cluster of its size here as the cut had in its batches
         s = max(3, round(self.settings_.s * len(Z) / min(self.settings_.batch_size, len(Z))))
-        return spectral_clustering(Z, self.n_clusters, min(s, 100), seed=_seed(self.random_state))
+        return spectral_clustering(Z, self.n_clusters_, min(s, 100), seed=_seed(self.random_state))
 
     def score(self, X: Any, y: Any = None) -> float:
         """The rate reduction ``R(Z) - Rc(Z, labels)`` of ``X`` in nats, label-free; higher is better separated."""
         source = self._validate(X)
         Z = torch.from_numpy(np.concatenate([Z.cpu().numpy() for Z, _ in self._blocks(source)]))
-        Pi = torch.nn.functional.one_hot(torch.from_numpy(self._predict(source)), self.n_clusters).float()
+        Pi = torch.nn.functional.one_hot(torch.from_numpy(self._predict(source)), self.n_clusters_).float()
         return float(coding_rate(Z, self.settings_.eps) - cluster_coding_rate(Z, Pi, self.settings_.eps))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -230,6 +242,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             "settings": dataclasses.asdict(self.settings_),
             "head": self.head_,
             "finished": self.finished_,
+            "choice": dataclasses.asdict(self.choice_) if self.choice_ else None,
         }
         save_network(self.network_, Path(folder), extra)
 
@@ -240,6 +253,9 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         model = cls(**config["parameters"])
         model.network_, model.settings_ = network, Settings(**config["settings"])
         model.head_, model.finished_ = config["head"], config["finished"]
+        choice = config.get("choice")
+        model.choice_ = Choice.from_dict(choice) if choice else None
+        model.n_clusters_ = network.config.n_clusters
         model.n_features_in_, model._n_features_out = network.config.in_dim, network.config.embedding_dim
         return model
 
@@ -274,8 +290,10 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _check_n_clusters(self, n: int) -> None:
         k = self.n_clusters
+        if isinstance(k, str) and k == "auto":
+            return
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
-            raise ValueError(f"n_clusters must be a whole number of at least 1, but is {k!r}.")
+            raise ValueError(f"n_clusters must be a whole number of at least 1, or 'auto', but is {k!r}.")
         if k > n:
             raise ValueError(f"n_clusters is {k}, but there are only n_samples={n} rows; ask for at most {n} clusters.")
 

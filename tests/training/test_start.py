@@ -53,7 +53,7 @@ def test_constant_features_do_not_divide_by_zero() -> None:
 def test_neighbours_are_the_exact_ones_in_each_view(X: np.ndarray[Any, Any]) -> None:
     views = start.linear_views(X, 6, seed=0)
     found = start.nearest_neighbours(X, views, 4, seed=0)
-    for part, seen in zip((found[:, :4], found[:, 4:]), views.unit(torch.from_numpy(X)), strict=True):
+    for part, seen in zip(found, views.unit(torch.from_numpy(X)), strict=True):
         similarity = (seen @ seen.T).numpy()
         np.fill_diagonal(similarity, -2)
         expected = np.sort(np.argsort(-similarity, axis=1)[:, :4], axis=1)
@@ -63,13 +63,13 @@ def test_neighbours_are_the_exact_ones_in_each_view(X: np.ndarray[Any, Any]) -> 
 def test_neighbours_in_chunks_are_never_oneself(X: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start, "CHUNK", 40)
     neighbours = start.nearest_neighbours(X, start.linear_views(X, 6, seed=0), 3, seed=0)
-    assert neighbours.shape == (300, 6)
+    assert neighbours.shape == (2, 300, 3)
     assert (neighbours != np.arange(300)[:, None]).all()
     assert len(np.unique(neighbours)) > 200
 
 
 def test_the_graph_of_a_batch_is_the_whole_graph_restricted(X: np.ndarray[Any, Any]) -> None:
-    neighbours = start.nearest_neighbours(X, start.linear_views(X, 6, seed=0), 3, seed=0)
+    neighbours = np.concatenate(start.nearest_neighbours(X, start.linear_views(X, 6, seed=0), 3, seed=0), axis=1)
     whole = np.zeros((300, 300), dtype=np.float32)
     np.add.at(whole, (np.repeat(np.arange(300), 6), neighbours.ravel()), 0.5)
     whole += whole.T
@@ -79,17 +79,25 @@ def test_the_graph_of_a_batch_is_the_whole_graph_restricted(X: np.ndarray[Any, A
         assert np.array_equal(graph.edges(rows).dense().numpy(), whole[np.ix_(rows, rows)])
 
 
-@pytest.mark.parametrize("rows", [5000, 150])
-def test_consensus_finds_what_is_plain(groups: Any, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consensus_finds_what_is_plain(groups: Any) -> None:
     from cgmcr2.evaluation import clustering_accuracy
 
-    monkeypatch.setattr(consensus, "ROWS", rows)  # all rows, and a part that tells the others
     X, y = groups
     views = start.linear_views(X, 12, seed=0)
-    labels = consensus.consensus_labels(X, views, 4, seed=0)
+    near = start.nearest_neighbours(X, views, 20, seed=0)
+    labels = consensus.consensus_labels(views.unit(torch.from_numpy(X)), near, 4, seed=0)
     assert clustering_accuracy(y, labels) > 0.97
-    known = start.nearest_neighbours(X, views, 10, seed=0)
-    assert np.array_equal(labels, consensus.consensus_labels(X, views, 4, 0, known))
+    assert np.array_equal(labels, consensus.consensus_labels(views.unit(torch.from_numpy(X)), near, 4, seed=0))
+
+
+def test_the_walk_is_weighed_by_shared_neighbours() -> None:
+    near = np.array([[[1, 2], [0, 2], [1, 0], [2, 1]]])  # rows 0, 1, 2 are all neighbours; 3 is nobody's
+    walk = consensus.random_walk(near, 2).toarray()
+    assert walk.sum(1) == pytest.approx(1)
+    assert walk[3, 3] == pytest.approx(consensus.STAY / (1 + consensus.STAY))
+    assert walk[0, 1] == walk[0, 2] == pytest.approx(0.5 / (1 + consensus.STAY))
+    assert walk[2, 3] < walk[2, 0] / 2  # {2, 0, 1} and {3, 2, 1} share two of four, {0, 1, 2} and {2, 1, 0} all, twice
+    assert walk[0, 3] == 0
 
 
 def test_a_large_eigenproblem_is_solved_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ class Settings:
     guide: float = 0.0  # weight, falling to 0 over the warm-up, of a consensus partition that the heads start from
 
     # Batches and optimisation
+    sample: int = 0  # rows, drawn at random, that training is given of a larger data set; 0: all of them
     batch_size: int = 512
     neighbours: int = 0  # batches of points and one of their so many nearest neighbours; 0: independent points
     ema: float = 0.0  # the network used in the end is a running mean of the weights with this memory; 0: the last one
@@ -51,7 +52,16 @@ class Settings:
             _require(self, name, getattr(self, name) >= 1, "at least 1")
         for name in ("eps", "lr", "temperature"):
             _require(self, name, 0 < getattr(self, name) < math.inf, "a number above 0")
-        for name in ("gamma", "weight_decay", "neighbours", "warmup_epochs", "finetune_epochs", "projection", "guide"):
+        for name in (
+            "gamma",
+            "weight_decay",
+            "neighbours",
+            "warmup_epochs",
+            "finetune_epochs",
+            "projection",
+            "guide",
+            "sample",
+        ):
             _require(self, name, 0 <= getattr(self, name) < math.inf, "a number of at least 0")
         _require(self, "batch_size", self.batch_size >= 2, "at least 2, since BatchNorm needs more than one row")
         _require(self, "ema", 0 <= self.ema < 1, "at least 0 and below 1")
@@ -162,6 +172,8 @@ def _reference(k: int) -> dict[str, Any]:
 
 def _auto(n: int, k: int, D: int, given: dict[str, Any]) -> dict[str, Any]:
     """Ours: everything from n, k and D. What was tried and measured on the way here is in docs/auto.md."""
+    sample = given["sample"] if "sample" in given else max(20_000, 100 * k)
+    n = min(n, sample or n)
     batch_size = given.get("batch_size") or min(n, 1024)
     steps_per_epoch = max(1, min(math.ceil(n / batch_size), n // 2))
     steps = 200
@@ -176,6 +188,7 @@ def _auto(n: int, k: int, D: int, given: dict[str, Any]) -> dict[str, Any]:
         "guide": math.sqrt(k),  # as large as the cut, which grows with k
         "membership": "softmax",
         "ema": 0.97,
+        "sample": sample,
         "batch_size": batch_size,
         "warmup_epochs": 0.4 * steps / steps_per_epoch,
         "finetune_epochs": 0.6 * steps / steps_per_epoch,

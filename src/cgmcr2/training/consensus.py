@@ -1,107 +1,96 @@
 """A first partition of the data, before any training: the consensus of many k-means on smoothed features.
 
 One k-means is a matter of luck and of scale. Here many are run, in both linear views, on features that were smoothed
-by random walks of several lengths over the neighbour graph, and what they agree on is found by spectral clustering of
-the bipartite graph between points and clusters (Fern and Brodley, 2004). No labels, nothing chosen by data set.
+by random walks of several lengths over a graph that both views share, and what they agree on is found by spectral
+clustering of the bipartite graph between points and clusters (Fern and Brodley, 2004). No labels, nothing chosen by
+data set.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
+import torch.nn.functional as F
+from torch import Tensor
 from tqdm.auto import tqdm
 
-from cgmcr2.features.sources import FeatureSource, read_rows
+from .kmeans import kmeans
 
-from .start import Int64, Views, among_themselves
+Int64 = npt.NDArray[np.int64]
 
-Float32 = npt.NDArray[np.float32]
-
-ROWS = 20_000  # that the partitions are made of; the others are told by their neighbours among these
 SCALES = (5, 10)  # neighbours of each row in the graphs that the features are smoothed over
+SHARED = 2  # times as many neighbours tell how alike the surroundings of two rows are
 WALKS = (1, 2, 4, 8, 16)  # steps of the random walk: from local to global
+STAY = 0.1  # weight of a step that stays, to all that leave
 STARTS = 8  # k-means of each view, scale and walk, at most; fewer where each costs more:
-BUDGET = 400_000  # rows times clusters in the starts of one view, scale and walk
+BUDGET = 4_000_000  # rows times clusters in the starts of one view, scale and walk
 TRUSTED = 0.5  # of the partitions are heard: those that agree best with the others
+JUDGES = 5_000  # rows on which they are compared
 DENSE = 3_000  # the largest eigenproblem that is solved whole
 DIRECTIONS = 128  # of a view that are smoothed
-VOTERS = 10  # neighbours that tell the cluster of a row, in each view
 
 
-def consensus_labels(
-    source: FeatureSource,
-    views: Views,
-    k: int,
-    seed: int,
-    neighbours: Int64 | None = None,
-    *,
-    progress: bool = False,
-) -> Int64:
-    """(n,) one of k clusters for each row of ``source``; ``neighbours`` as ``nearest_neighbours`` found them."""
-    n = source.shape[0]
-    random = np.random.default_rng([seed, 3])
-    rows = np.arange(n) if n <= ROWS else np.sort(random.choice(n, ROWS, replace=False))
-    seen = views.unit(torch.from_numpy(read_rows(source, rows)))
-    m = min(max(SCALES), len(rows) - 1)
-    if neighbours is not None and len(rows) == n and neighbours.shape[1] >= 2 * m:
-        near = np.split(neighbours, 2, axis=1)
-    else:
-        near = [among_themselves(X, m).numpy() for X in seen]
-    starts = int(np.clip(BUDGET // (len(rows) * k), 1, STARTS))
+def consensus_labels(seen: Sequence[Tensor], near: Int64, k: int, seed: int, *, progress: bool = False) -> Int64:
+    """(n,) one of k clusters for each row.
+
+    ``seen``: the views (n, p) of the rows, of unit length; ``near (views, n, m)``: the nearest rows in each of them,
+    nearest first.
+    """
+    n = len(seen[0])
+    generator = torch.Generator().manual_seed(seed)
+    starts = int(np.clip(BUDGET // (n * k), 1, STARTS))
     total = len(seen) * len(SCALES) * len(WALKS) * starts
     with tqdm(total=total, desc="first partition", disable=not progress, unit="k-means", leave=False) as bar:
-        partitions = []
-        for X, J in zip(seen, near, strict=True):
-            for labels in smoothed_partitions(X.numpy(), J, k, starts, random):
-                partitions.append(labels)
-                bar.update()
-    chosen = combine(trusted(partitions), k, int(random.integers(2**31)))
-    if len(rows) == n:
-        return chosen
-    labels = np.empty(n, dtype=np.int64)
-    for start in range(0, n, 8192):
-        block = views.unit(torch.from_numpy(read_rows(source, slice(start, start + 8192))))
-        nearest = torch.cat([(A @ B.T).topk(VOTERS, dim=1).indices for A, B in zip(block, seen, strict=True)], dim=1)
-        votes = torch.nn.functional.one_hot(torch.from_numpy(chosen)[nearest], k).sum(1)  # (b, k)
-        labels[start : start + 8192] = votes.argmax(1).numpy()
-    labels[rows] = chosen
-    return labels
+        partitions: list[Int64] = []
+        for Y in smoothed(seen, near):
+            partitions.extend(kmeans(Y, k, starts, generator)[0].numpy())
+            bar.update(starts)
+    return combine(trusted(partitions), k, seed)
 
 
-def smoothed_partitions(
-    X: Float32, neighbours: Int64, k: int, starts: int, random: np.random.Generator
-) -> Iterator[Int64]:
-    """Partitions of the unit rows ``X (n, p)``: k-means, ``starts`` times after each number of steps of a lazy walk.
-
-    ``neighbours (n, m)``: of each row, nearest first.
-    """
-    n = len(X)
+def smoothed(seen: Sequence[Tensor], near: Int64) -> Iterator[Tensor]:
+    """Yield (n, p), of unit rows: each view after each number of steps of the walk, at each scale."""
     for scale in SCALES:
-        near = neighbours[:, :scale]
-        W = sp.csr_array((np.ones(near.size, dtype=np.float32), near.ravel(), np.arange(n + 1) * near.shape[1]), (n, n))
-        W = W + W.T + 2 * sp.eye_array(n, dtype=np.float32)
-        walk = sp.diags_array(1 / W.sum(axis=1)).astype(np.float32) @ W
-        Y = X[:, :DIRECTIONS]
+        walk = random_walk(near[:, :, : SHARED * scale], scale)
+        places, rows, weights = (torch.from_numpy(part) for part in (walk.indptr[:-1], walk.indices, walk.data))
+        Y = torch.cat([X[:, :DIRECTIONS] for X in seen], dim=1)
         for step in range(1, max(WALKS) + 1):
-            Y = walk @ Y
+            # a sparse product, five times as fast as torch's and scipy's own
+            Y = F.embedding_bag(rows, Y, places, mode="sum", per_sample_weights=weights)
             if step in WALKS:
-                unit = Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12)
-                for _ in range(starts):
-                    yield _kmeans(unit, k, random, n_init=1)
+                for part in torch.split(Y, [min(DIRECTIONS, X.shape[1]) for X in seen], dim=1):
+                    yield F.normalize(part, dim=1)
+
+
+def random_walk(near: Int64, scale: int) -> sp.csr_array:
+    """(n, n), rows sum to 1: steps to the ``scale`` nearest rows of every view, more often to those whose own
+    neighbours are the same (Jaccard index of the m + 1 nearest), whether this row names them or they name it."""
+    _, n, m = near.shape
+    scale = min(scale, m)
+    W = sp.csr_array((n, n), dtype=np.float32)
+    for J in near:
+        own = np.concatenate([np.arange(n)[:, None], J], axis=1)  # (n, m + 1)
+        shared = np.empty((n, scale), dtype=np.float32)
+        for i in range(scale):
+            other = own[J[:, i]]
+            shared[:, i] = sum((own == other[:, j : j + 1]).any(1) for j in range(m + 1))
+        weights = shared / (2 * (m + 1) - shared)
+        W = W + sp.csr_array((weights.ravel(), J[:, :scale].ravel(), np.arange(n + 1) * scale), shape=(n, n))
+    W = W + W.T
+    degrees: npt.NDArray[np.float32] = np.asarray(W.sum(axis=1))
+    W = sp.csr_array(W + sp.diags_array(STAY * degrees))
+    return sp.csr_array(sp.diags_array(1 / ((1 + STAY) * degrees)) @ W).astype(np.float32)
 
 
 def trusted(partitions: list[Int64]) -> list[Int64]:
     """The partitions that agree best with all others, by normalised mutual information, in their order."""
-    agreement = mutual_information(partitions).mean(1)
+    apart = max(1, len(partitions[0]) // JUDGES)
+    agreement = mutual_information([labels[::apart] for labels in partitions]).mean(1)
     keep = np.sort(np.argsort(-agreement, kind="stable")[: math.ceil(TRUSTED * len(partitions))])
     return [partitions[i] for i in keep]
 
@@ -143,8 +132,10 @@ def combine(partitions: list[Int64], k: int, seed: int) -> Int64:
         first = np.random.default_rng(seed).standard_normal(B.shape[1])
         w, V = sp.linalg.eigsh(B.T @ B, k=k, which="LA", v0=first, tol=1e-4)
         E = B @ (V / np.sqrt(np.maximum(w, 1e-9)))
-    E = E / np.maximum(np.linalg.norm(E, axis=1, keepdims=True), 1e-12)
-    return _kmeans(E, k, np.random.default_rng(seed), n_init=10)
+    rows = F.normalize(torch.from_numpy(np.ascontiguousarray(E)).float(), dim=1)
+    labels, left = kmeans(rows, k, 10, torch.Generator().manual_seed(seed))
+    best: Int64 = labels[left.argmin()].numpy()
+    return best
 
 
 def _memberships(partitions: list[Int64], k: int) -> sp.csr_array:
@@ -152,11 +143,3 @@ def _memberships(partitions: list[Int64], k: int) -> sp.csr_array:
     n, M = len(partitions[0]), len(partitions)
     columns = np.stack([labels + i * k for i, labels in enumerate(partitions)], axis=1)  # (n, M)
     return sp.csr_array((np.ones(n * M), columns.ravel(), np.arange(n + 1) * M), shape=(n, M * k))
-
-
-def _kmeans(X: npt.NDArray[Any], k: int, random: np.random.Generator, n_init: int) -> Int64:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters is no fault here
-        model = KMeans(k, n_init=n_init, max_iter=30 if n_init == 1 else 300, random_state=int(random.integers(2**31)))
-        labels: Int64 = model.fit_predict(X).astype(np.int64)
-    return labels

@@ -1,6 +1,6 @@
-"""What training takes from the data before its first step: two linear views of the features, and neighbours in them.
+"""What training takes from the data before its first step: linear views, neighbours in them, a first partition.
 
-Each reads a bounded number of rows, or all rows in bounded blocks; nothing of size n x n exists.
+Nothing of size n x n exists; beyond ``CHUNK`` rows neighbours are sought among a part of them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cgmcr2.features.sources import FeatureSource, read_rows
+
+from . import consensus
+from .config import Settings
 
 SAMPLE = 20_000  # rows that the views are taken from
 CHUNK = 20_000  # rows among which neighbours are sought: the cost stays linear in n
@@ -42,6 +45,31 @@ class Views:
         return F.normalize(X @ self.standard, dim=1), F.normalize(X @ self.white, dim=1)
 
 
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """What the settings ask for; None is what they do not."""
+
+    views: Views | None = None
+    neighbours: Int64 | None = None  # (n, 2 m), of both views
+    partition: Int64 | None = None  # (n,) clusters to begin with
+
+
+def prepare(source: FeatureSource, k: int, settings: Settings, seed: int, *, progress: bool = False) -> Start:
+    """Everything that training on the rows of ``source (n, D)`` begins with."""
+    if not (settings.projection or settings.neighbours or settings.guide):
+        return Start()
+    views = linear_views(source, min(settings.projection or 256, source.shape[1]), seed)
+    m = max(settings.neighbours, consensus.SHARED * max(consensus.SCALES) if settings.guide else 0)
+    if not m:
+        return Start(views)
+    near = nearest_neighbours(source, views, m, seed)
+    neighbours = np.concatenate(near[:, :, : settings.neighbours], axis=1) if settings.neighbours else None
+    if not settings.guide:
+        return Start(views, neighbours)
+    seen = views.unit(torch.from_numpy(read_rows(source, slice(None))))
+    return Start(views, neighbours, consensus.consensus_labels(seen, near, k, seed, progress=progress))
+
+
 @torch.no_grad()
 def linear_views(source: FeatureSource, p: int, seed: int) -> Views:
     """The two views of the rows of ``source``, with at most p directions each, from a sample of the rows."""
@@ -67,7 +95,7 @@ def linear_views(source: FeatureSource, p: int, seed: int) -> Views:
 
 @torch.no_grad()
 def nearest_neighbours(source: FeatureSource, views: Views, m: int, seed: int) -> Int64:
-    """(n, 2 m) the m rows most similar to each row by cosine, without itself, in the one view and in the other.
+    """(2, n, m) the m rows most similar to each row by cosine, without itself, in the one view and in the other.
 
     Beyond ``CHUNK`` rows each row's neighbours are sought among those of its random chunk, which keeps the time linear
     in n and hardly changes the result: among 20,000 rows the tenth neighbour is still a near one.
@@ -75,11 +103,11 @@ def nearest_neighbours(source: FeatureSource, views: Views, m: int, seed: int) -
     n = source.shape[0]
     m = min(m, n - 1)
     order = np.random.default_rng([seed, 2]).permutation(n) if n > CHUNK else np.arange(n)
-    result = np.empty((n, 2 * m), dtype=np.int64)
+    result = np.empty((2, n, m), dtype=np.int64)
     for rows in np.array_split(order, max(1, -(-n // CHUNK))):
         rows = np.sort(rows)
-        found = [among_themselves(X, m) for X in views.unit(torch.from_numpy(read_rows(source, rows)))]
-        result[rows] = rows[torch.cat(found, dim=1).numpy()]
+        for i, X in enumerate(views.unit(torch.from_numpy(read_rows(source, rows)))):
+            result[i, rows] = rows[among_themselves(X, m).numpy()]
     return result
 
 

@@ -8,13 +8,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from cgmcr2.features.sources import FeatureSource
+from cgmcr2.features.sources import FeatureSource, read_rows
 from cgmcr2.model import Network, NetworkConfig, gumbel_softmax
 from cgmcr2.objectives import CgMCR2Objective, ReferenceObjective, Terms
 
@@ -23,14 +24,13 @@ from .batches import Batches, mix
 from .checkpoint import load_checkpoint, restore, save_checkpoint
 from .collapse import watch_collapse
 from .config import Settings
-from .consensus import consensus_labels
 from .device import autocast, choose_device, choose_precision
 from .graph import NeighbourGraph
 from .interrupt import Interrupt
 from .monitors import MetricsFile, Monitor, Record
 from .reader import BatchReader
 from .schedule import Schedule
-from .start import linear_views, nearest_neighbours
+from .start import prepare
 
 FLUSH_STEPS = 20  # figures are fetched from the device, and collapse is looked for, this often
 CHECKPOINT_SECONDS = 30.0
@@ -66,7 +66,11 @@ def train(
     With a ``folder``, checkpoints and ``metrics.jsonl`` are kept there, and a training that was cut short goes on from
     its last checkpoint, to the same result bit for bit.
     """
-    n, D = source.shape[0], source.shape[1]
+    n_given, D = source.shape[0], source.shape[1]
+    if settings.sample and n_given > settings.sample:
+        rows = np.random.default_rng([seed, 1]).choice(n_given, settings.sample, replace=False)
+        source = read_rows(source, np.sort(rows))
+    n = source.shape[0]
     where = choose_device(device)
     dtype = choose_precision(precision, where)
     plan = Schedule(settings, n)
@@ -74,36 +78,30 @@ def train(
     with torch.random.fork_rng(devices=[]):  # the caller's random state is not ours to move
         torch.manual_seed(seed)
         network = Network(_network_config(settings, D, n_clusters))
-    views = graph = guide = None
-    if settings.projection or settings.neighbours or settings.guide:
-        views = linear_views(source, min(settings.projection or 256, D), seed)
-    if settings.projection and views:
-        network.set_projection(views.mean, views.standard)
+    start = prepare(source, n_clusters, settings, seed, progress=progress)
+    if settings.projection and start.views:
+        network.set_projection(start.views.mean, start.views.standard)
+    graph = NeighbourGraph(start.neighbours) if settings.graph == "whole" and start.neighbours is not None else None
+    guide = None if start.partition is None else torch.from_numpy(start.partition).to(where)
     objective = _objective(settings, min(settings.s, n))
     modules = nn.ModuleDict({"network": network, "objective": objective}).to(where).train()
     fused = where.type != "mps"
     optimizer = torch.optim.Adam(modules.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=fused)
     average = Average(network, settings.ema)
     monitor = Monitor(settings.n_heads, n_clusters, where)
-    neighbours = nearest_neighbours(source, views, settings.neighbours, seed) if views and settings.neighbours else None
-    if neighbours is not None and settings.graph == "whole":
-        graph = NeighbourGraph(neighbours)
-    if settings.guide and views:
-        partition = consensus_labels(source, views, n_clusters, seed, neighbours, progress=progress)
-        guide = torch.from_numpy(partition).to(where)
     batches = Batches(
         n,
         plan.steps_per_epoch,
         seed,
         batch_size=settings.batch_size if settings.schedule == "reference" else None,
-        neighbours=neighbours,
+        neighbours=start.neighbours,
     )
 
     facts: dict[str, Any] = {"step": 0, "revivals": 0, "gamma": settings.gamma}
     identity = {
         "settings": dataclasses.asdict(settings),
         "seed": seed,
-        "n": n,
+        "n": n_given,
         "D": D,
         "k": n_clusters,
         "dtype": str(dtype),

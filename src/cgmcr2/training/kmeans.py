@@ -1,0 +1,64 @@
+"""k-means from several starts at once: their centres side by side make one large matrix product of each iteration."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+ITERATIONS = 20
+POOL = 2_000  # rows, or 20 a cluster where that is more, among which the first centres are sought
+ENTRIES = 1 << 24  # of a block of rows times all centres that are held at once
+
+
+@torch.no_grad()
+def kmeans(X: Tensor, k: int, starts: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """(starts, n) the clusters of ``X (n, p)`` found from each start, and (starts,) the squared distances they leave.
+
+    >>> X = torch.tensor([[0.0], [0.1], [5.0], [5.1]])
+    >>> labels, _ = kmeans(X, 2, 3, torch.Generator().manual_seed(0))
+    >>> (labels[:, :2] == labels[:, :1]).all().item(), (labels[:, 0] != labels[:, 2]).all().item()
+    (True, True)
+    """
+    n, p = X.shape
+    pool = X[torch.randperm(n, generator=generator)[: max(POOL, 20 * k)]]
+    C = spread_centres(pool, k, starts, generator)  # (starts, k, p)
+    block = max(1, ENTRIES // (starts * k))
+    labels = torch.full((n, starts), -1)
+    for _ in range(ITERATIONS):
+        flat = C.flatten(0, 1)
+        half = 0.5 * flat.square().sum(1)
+        sums, sizes, gain, moved = torch.zeros_like(flat), torch.zeros(starts * k), torch.zeros(starts), False
+        for part, known in zip(torch.split(X, block), torch.split(labels, block), strict=True):
+            best = (part @ flat.T).sub_(half).view(len(part), starts, k).max(-1)  # |x|^2 - 2 max: squared distance
+            gain += best.values.sum(0)
+            moved = moved or not torch.equal(best.indices, known)
+            known.copy_(best.indices)
+            member = torch.zeros(len(part), starts, k).scatter_(2, best.indices[:, :, None], 1).flatten(1)
+            sums.addmm_(member.T, part)
+            sizes += member.sum(0)
+        if not moved:
+            break
+        means = torch.where(sizes[:, None] > 0, sums / sizes[:, None].clamp_min(1), flat)  # an empty one stays
+        C = means.view(starts, k, p)
+    return labels.T.contiguous(), X.square().sum() - 2 * gain
+
+
+def spread_centres(X: Tensor, k: int, starts: int, generator: torch.Generator) -> Tensor:
+    """(starts, k, p) rows of ``X`` far from one another: k-means++ with several candidates for each centre."""
+    n, p = X.shape
+    tries = 2 + int(math.log(k))
+    square = X.square().sum(1)
+    C = torch.empty(starts, k, p)
+    C[:, 0] = X[torch.randint(n, (starts,), generator=generator)]
+    nearest = torch.full((starts, n), torch.inf)  # squared distance to the centres so far
+    for j in range(1, k):
+        c = C[:, j - 1]
+        nearest = torch.minimum(nearest, (square - 2 * c @ X.T + c.square().sum(1, keepdim=True)).clamp_min_(0))
+        rows = torch.multinomial(nearest + 1e-12, tries, replacement=True, generator=generator)  # (starts, tries)
+        candidates = X[rows]
+        distance = (square - 2 * candidates @ X.T + square[rows][:, :, None]).clamp_min_(0)  # (starts, tries, n)
+        best = torch.minimum(nearest[:, None], distance).sum(-1).argmin(1)
+        C[:, j] = candidates[torch.arange(starts), best]
+    return C
