@@ -11,7 +11,7 @@ import typer
 
 from cgmcr2 import __version__
 
-from . import cluster, compare, demo, doctor, embed, encoders, evaluate, export, fit, predict, report
+from . import choose_k, cluster, compare, demo, doctor, embed, encoders, evaluate, export, fit, predict, report
 
 app = typer.Typer(
     name="cgmcr2",
@@ -41,6 +41,7 @@ def _options(
 
 for verb in (
     cluster.cluster,
+    choose_k.choose_k,
     predict.predict,
     report.report,
     export.export,

@@ -39,6 +39,7 @@ def cluster(
         device=device,
         **parameters,
     )
+    options.say_choice(output)
     typer.echo(f"{len(clustering.ids):,} images in {len(clustering.clusters)} clusters: {output / 'labels.csv'}")
     if (output / "errors.csv").exists():
         typer.echo(f"Some files could not be read, with the reasons: {output / 'errors.csv'}")

@@ -32,4 +32,5 @@ def fit(
     parameters = options.gather(config, clusters, preset, seed, precision, settings)
     model = options.build(parameters, device=device, verbose=not quiet)
     clustering = fit_features(model, features, output, part=part, tensorboard=tensorboard)
+    options.say_choice(output)
     typer.echo(f"{len(clustering.ids):,} rows in {sum(clustering.sizes() > 0)} clusters: {output / 'labels.csv'}")

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-Clusters = Annotated[str | None, typer.Option("-k", "--clusters", help="How many clusters to find.", metavar="N")]
+Clusters = Annotated[
+    str | None, typer.Option("-k", "--clusters", help="How many clusters to find, or auto.", metavar="N")
+]
 Output = Annotated[Path, typer.Option("-o", "--output", help="The run folder to make (or to go on with).")]
 PresetOption = Annotated[str | None, typer.Option("--preset", help="auto, paper or reference.  [default: auto]")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Same seed, same machine: same labels.  [default: 0]")]
@@ -46,7 +48,7 @@ def gather(
     if clusters is not None:
         parameters["n_clusters"] = _number(clusters)
     if "n_clusters" not in parameters:
-        raise ValueError("The number of clusters is not given; say how many to find, such as -k 10.")
+        raise ValueError("The number of clusters is not given; say how many to find, such as -k 10, or -k auto.")
     return parameters
 
 
@@ -61,13 +63,19 @@ def build(parameters: dict[str, Any], **more: Any) -> Any:
     return CgMCR2(**{**parameters, **more})
 
 
-def _number(clusters: str) -> int:
+def say_choice(run: Path) -> None:
+    """Where the run chose its number of clusters, say how clear that was and what else it may be."""
+    choice = json.loads((run / "run.json").read_text(encoding="utf-8")).get("choice")
+    if choice:
+        others = ", ".join(map(str, choice["runners_up"]))
+        typer.echo(choice["verdict"] + (f" Other numbers worth a look: {others}." if others else ""))
+
+
+def _number(clusters: str) -> int | str:
     if clusters == "auto":
-        raise ValueError("-k auto is not there yet; give the number of clusters to find, such as -k 10.")
+        return clusters
     if not clusters.isdecimal() or int(clusters) < 2:
-        raise ValueError(
-            f"-k {clusters} is not a number of clusters; give a whole number of at least 2, such as -k 10."
-        )
+        raise ValueError(f"-k {clusters} is not a number of clusters; give a whole number of at least 2, or auto.")
     return int(clusters)
 
 

@@ -22,7 +22,7 @@ from cgmcr2.evaluation import Protocol, Scores, score_labels
 from cgmcr2.features.sources import FeatureFile, FeatureSource, Subset, check_finite, load_feature_file
 
 StrPath = str | os.PathLike[str]
-_BEFORE_RUN = ("features", "errors.csv")  # what a run folder may hold before its run.json
+_BEFORE_RUN = ("features", "errors.csv", "choice.json")  # what a run folder may hold before its run.json
 PARTS = {"train": "split 0", "test": "split 1", "all": "all rows"}
 
 
@@ -39,7 +39,7 @@ def fit_features(
 ) -> Clustering:
     """Fit ``model`` on (a part of) a feature file into a run folder; goes on where an earlier call was cut short."""
     file = load_feature_file(features)
-    source, ids, name = _select(file, part)
+    source, ids, name = select_part(file, part)
     about = {
         "source": str(Path(features).resolve()),
         "fitted_on": {"part": name, "rows": source.shape[0], "width": source.shape[1]},
@@ -93,6 +93,8 @@ def fit_source(
     clustering.save(folder)
     protocol = Protocol(about["fitted_on"]["part"], source.shape[0], about["fitted_on"]["part"], source.shape[0])
     run |= {"settings": dataclasses.asdict(model.settings_), "protocol": f"labels.csv: {protocol}"}
+    if model.choice_:
+        run["choice"] = dataclasses.asdict(model.choice_)
     if model.finished_:
         run["finished"] = True
     write_json(folder / "run.json", run)
@@ -132,7 +134,7 @@ class Run:
         source, _, name = self._read(features, part, file)
         predicted = self.model.spectral_labels(source) if spectral else self.model.predict(source)
         scores = score_labels(np.asarray(file.labels)[file.rows(part)], predicted)
-        sizes = np.bincount(predicted, minlength=self.model.n_clusters).tolist()
+        sizes = np.bincount(predicted, minlength=self.model.n_clusters_).tolist()
         fitted = self.info["fitted_on"]
         by = "spectral" if spectral else "head"
         return Evaluation(scores, sizes, Protocol(fitted["part"], fitted["rows"], name, source.shape[0], by))  # type: ignore[arg-type]
@@ -142,7 +144,7 @@ class Run:
     ) -> tuple[FeatureSource, list[str], str]:
         file = file or load_feature_file(features)
         self.check_encoder(file.fingerprint, file.features.shape[1], str(features))
-        source, ids, name = _select(file, part)
+        source, ids, name = select_part(file, part)
         check_finite(source)
         return source, ids, name
 
@@ -184,7 +186,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     return info
 
 
-def _select(file: FeatureFile, part: str) -> tuple[FeatureSource, list[str], str]:
+def select_part(file: FeatureFile, part: str) -> tuple[FeatureSource, list[str], str]:
     rows = file.rows(part)
     if not len(rows):
         raise ValueError(f"The features have no rows in {PARTS[part]}; choose another part.")

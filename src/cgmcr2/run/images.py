@@ -18,7 +18,7 @@ from .folder import Run, StrPath, fit_source
 
 def cluster_images(
     source: StrPath,
-    n_clusters: int,
+    n_clusters: int | str,
     folder: StrPath,
     *,
     encoder: str = "bundled",
@@ -28,14 +28,14 @@ def cluster_images(
 ) -> Clustering:
     """Find the clusters of a folder (list, archive) of images: embed, fit, label, show; each part goes on where it was.
 
-    ``parameters`` are those of ``CgMCR2``. The run folder then holds ``labels.csv``, ``report.html``, the model, and
-    ``errors.csv`` where files could not be read.
+    ``n_clusters`` is a number or "auto"; ``parameters`` are those of ``CgMCR2``. The run folder then holds
+    ``labels.csv``, ``report.html``, the model, and ``errors.csv`` where files could not be read.
     """
     folder = Path(folder)
     model = CgMCR2(n_clusters, verbose=progress, **parameters)
     catalog = Catalog.from_source(source, exclude=[folder])
     model.plan(max(2, len(catalog)), 1)
-    store = _embed(catalog, encoder, folder / "features", folder / "errors.csv", progress)
+    store = embed_images(catalog, encoder, folder / "features", folder / "errors.csv", progress)
     about = {
         "source": str(Path(source).resolve()),
         "fitted_on": {"part": "all images", "rows": store.shape[0], "width": store.shape[1]},
@@ -49,7 +49,7 @@ def cluster_images(
     return clustering
 
 
-def _embed(catalog: Catalog, encoder: str, store: Path, errors: Path, progress: bool) -> FeatureStore:
+def embed_images(catalog: Catalog, encoder: str, store: Path, errors: Path, progress: bool) -> FeatureStore:
     features = extract(catalog, load_encoder(encoder), store, progress=progress)
     if features.errors:
         features.write_errors_csv(errors)
@@ -65,6 +65,8 @@ def predict_images(run: Run, source: StrPath, *, progress: bool = False) -> Clus
         raise ValueError(f"{run.folder} was fitted on features, not on images; give it features to label.")
     place = hashlib.sha256(str(Path(source).resolve()).encode(errors="surrogateescape")).hexdigest()[:12]
     store = run.folder / "predicted" / place
-    features = _embed(Catalog.from_source(source, exclude=[run.folder]), encoder, store, store / "errors.csv", progress)
+    features = embed_images(
+        Catalog.from_source(source, exclude=[run.folder]), encoder, store, store / "errors.csv", progress
+    )
     run.check_encoder(features.fingerprint, features.shape[1], str(source))
     return run.predict_source(features, features.ids)
