@@ -19,7 +19,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "nmce": {"hidden_dim": 32, "embedding_dim": 8, "epochs": (4, 15, 15), "min_steps": 0, "batch_size": 32, "lr": 5e-3},
     "mlc": {"hidden_dim": 32, "embedding_dim": 8, "epochs": 3, "min_steps": 0, "batch_size": 32},
     "cpp": {"hidden_dim": 32, "embedding_dim": 8, "epochs": 3, "min_steps": 0, "batch_size": 32},
-    "neuncut": {"hidden_dim": 32, "epochs": 3, "min_steps": 00, "batch_size": 64, "lr": 5e-3},
+    "neuncut": {"hidden_dim": 32, "epochs": 30, "min_steps": 0, "batch_size": 64, "lr": 5e-3},
 }
 
 Array = npt.NDArray[Any]
