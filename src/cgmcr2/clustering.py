@@ -18,6 +18,8 @@ from cgmcr2._files import replacing, write_text
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cgmcr2.hierarchy import Hierarchy
+
 COLUMNS = ("path", "cluster", "name", "confidence", "margin")
 
 
@@ -179,6 +181,19 @@ class Clustering:
         rows = np.arange(len(self)) if cluster is None else self.rows(cluster)
         return rows[np.argsort(self.margin[rows], kind="stable")[:n]]
 
+    def hierarchy(self) -> Hierarchy:
+        """The tree of the clusters, by the angles between their subspaces; see ``with_clusters``.
+
+        >>> c = Clustering(["a", "b", "c"], [0, 1, 2], embedding=[[1, 0], [0, 1], [0.9, 0.4]])
+        >>> c.hierarchy().groups(2)
+        [[1], [0, 2]]
+        """
+        from cgmcr2.hierarchy import build_hierarchy
+
+        if self.embedding is None:
+            raise ValueError("These clusters have no embedding, so there are no subspaces to compare; give one.")
+        return build_hierarchy(self.embedding, self.labels, self.n_clusters)
+
     def to_frame(self) -> pd.DataFrame:
         """One table with everything, a row an image: path, cluster, name, confidence, margin (needs pandas)."""
         try:
@@ -231,6 +246,20 @@ class Clustering:
             probabilities[:, gone] = 0
             changes |= {"probabilities": probabilities, "confidence": None, "margin": None}
         return self._with(**changes)
+
+    def with_clusters(self, m: int) -> Clustering:
+        """Fewer clusters: those whose subspaces are nearest are merged until m are left; the largest keeps its name.
+
+        >>> c = Clustering(["a", "b", "c"], [0, 1, 2], embedding=[[1, 0], [0.9, 0.4], [0, 1]])
+        >>> c.with_clusters(2).labels
+        array([0, 0, 2])
+        """
+        sizes, joined = self.sizes(), self
+        for group in self.hierarchy().groups(m):
+            if len(group) > 1:
+                group.sort(key=lambda c: -sizes[c])
+                joined = joined.merge(group)
+        return joined
 
     def _checked(self, cluster: int | str) -> int:
         if isinstance(cluster, str):
