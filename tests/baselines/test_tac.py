@@ -76,7 +76,7 @@ def scene(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Images whose kind is faint beside a nuisance that is not in any noun."""
     random = np.random.default_rng(seed)
     y = random.permutation(np.arange(240) % 4)
-    X = np.eye(12)[y] + 0.9 * np.eye(12)[8 + random.integers(4, size=240)] + 0.1 * random.standard_normal((240, 12))
+    X = np.eye(12)[y] + 1.5 * np.eye(12)[8 + random.integers(4, size=240)] + 0.1 * random.standard_normal((240, 12))
     text = np.eye(12)[np.arange(40) % 4] + 0.05 * random.standard_normal((40, 12))
     return X, y, text
 
@@ -111,6 +111,7 @@ def test_nouns_through_a_small_clip(tmp_path: Path) -> None:
         "num_hidden_layers": 1,
         "num_attention_heads": 2,
     }
+    size["projection_dim"] = 8
     words = {"vocab_size": 60, "max_position_embeddings": 40, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
     pixels = {"image_size": 28, "patch_size": 14}
     torch.manual_seed(0)

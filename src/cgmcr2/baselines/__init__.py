@@ -25,6 +25,11 @@ _HOMES = {
     "mlc": "mlc.MLC",
     "cpp": "mlc.CPP",
     "neuncut": "neuncut.NeuNcut",
+    "scan": "scan.SCAN",
+    "temi": "temi.TEMI",
+    "tac": "tac.TAC",
+    "turtle": "turtle.TURTLE",
+    "pro-dsc": "prodsc.PRODSC",
 }
 
 __all__ = ["METHODS", "make", *sorted(home.partition(".")[2] for home in _HOMES.values())]
