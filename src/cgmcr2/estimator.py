@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cgmcr2.features.sources import FeatureSource, check_finite, load_feature_file, read_rows
 from cgmcr2.model import Network, load_network, save_network
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
-from cgmcr2.training import Choice, Settings, choose_k, paper_settings, resolve, train
+from cgmcr2.training import Calibration, Choice, Settings, calibrate, choose_k, paper_settings, resolve, train
 from cgmcr2.training.device import choose_device
 
 Float32 = npt.NDArray[np.float32]
@@ -59,6 +59,8 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     labels_ : (n,) the cluster of each training row
     n_clusters_ : int, k as it was used
     choice_ : cgmcr2.training.Choice, how k was chosen; None where it was given
+    calibration_ : cgmcr2.training.Calibration, how far the clusters are borne out by partitions made in other ways,
+        and the temperature of ``predict_proba`` that follows from it
     history_ : list of dict, the terms, live clusters and learning rate of every step
     settings_ : cgmcr2.training.Settings, every setting as it was used
     network_ : cgmcr2.model.Network
@@ -178,6 +180,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.finished_ = trained.finished
         self._n_features_out = self.settings_.embedding_dim
         self.labels_ = self._predict(source)
+        self.calibration_ = calibrate(source, self._logits, self.n_clusters_, seed)
         used = len(np.unique(self.labels_))
         if 2 * used < self.n_clusters_:
             warnings.warn(
@@ -206,8 +209,10 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return self._predict(self._validate(X))
 
     def predict_proba(self, X: Any) -> Float32:
-        """(n, k) memberships; rows sum to 1."""
-        return np.concatenate([logits.softmax(-1).cpu().numpy() for _, logits in self._blocks(self._validate(X))])
+        """(n, k) memberships; rows sum to 1. Calibrated without labels, see docs/trust.md."""
+        source = self._validate(X)
+        T = self.calibration_.temperature
+        return np.concatenate([(logits / T).softmax(-1).cpu().numpy() for _, logits in self._blocks(source)])
 
     def transform(self, X: Any) -> Float32:
         """(n, d) the embedding ``Z``, rows of unit length."""
@@ -242,6 +247,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             "settings": dataclasses.asdict(self.settings_),
             "head": self.head_,
             "finished": self.finished_,
+            "calibration": dataclasses.asdict(self.calibration_),
             "choice": dataclasses.asdict(self.choice_) if self.choice_ else None,
         }
         save_network(self.network_, Path(folder), extra)
@@ -253,6 +259,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         model = cls(**config["parameters"])
         model.network_, model.settings_ = network, Settings(**config["settings"])
         model.head_, model.finished_ = config["head"], config["finished"]
+        model.calibration_ = Calibration(**config.get("calibration", {}))
         choice = config.get("choice")
         model.choice_ = Choice.from_dict(choice) if choice else None
         model.n_clusters_ = network.config.n_clusters
@@ -299,6 +306,9 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _predict(self, source: FeatureSource) -> Int64:
         return np.concatenate([logits.argmax(-1).cpu().numpy() for _, logits in self._blocks(source)])
+
+    def _logits(self, X: Float32) -> torch.Tensor:
+        return torch.cat([logits.cpu() for _, logits in self._blocks(X)])
 
     def _blocks(self, source: FeatureSource) -> Any:
         """Yield (Z, logits of the head in use) for consecutive blocks of rows, in float32."""
