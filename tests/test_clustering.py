@@ -145,6 +145,7 @@ def test_saved_and_loaded_is_equal_whatever_the_file_names(tmp_path: Path) -> No
     assert Clustering.load(tmp_path) == c
     assert b"caf\xe9.jpg" in (tmp_path / "labels.csv").read_bytes()  # the very bytes of the file's name
     assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "clusters.csv",
         "clusters.json",
         "embeddings.npy",
         "labels.csv",

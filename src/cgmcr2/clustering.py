@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cgmcr2.hierarchy import Hierarchy
 
-COLUMNS = ("path", "cluster", "name", "confidence", "margin")
+COLUMNS = ("path", "cluster", "name", "confidence", "margin", "outlier")
 
 
 class Clustering:
@@ -35,6 +35,7 @@ class Clustering:
     labels : (n,) the cluster of each image, in 0 ... k-1; a cluster may be empty
     confidence : (n,) probability of that cluster; taken from ``probabilities`` when not given, else 1
     margin : (n,) its lead over the next best cluster; likewise
+    outlier : (n,) how unusual the image is, 0 to 1; see ``cgmcr2.trust.outlier_scores``; 0 when not given
     embedding : (n, d) rows of unit length
     probabilities : (n, k) rows that sum to 1
     names : k distinct names; "Cluster 0", "Cluster 1", ... when not given
@@ -59,6 +60,7 @@ class Clustering:
         *,
         confidence: ArrayLike | None = None,
         margin: ArrayLike | None = None,
+        outlier: ArrayLike | None = None,
         embedding: ArrayLike | None = None,
         probabilities: ArrayLike | None = None,
         names: Sequence[str] | None = None,
@@ -80,6 +82,8 @@ class Clustering:
             confidence, margin = sure if confidence is None else confidence, lead if margin is None else margin
         self.confidence: NDArray[np.float32] = _frozen(confidence, np.float32, n, 1, "confidence")
         self.margin: NDArray[np.float32] = _frozen(margin, np.float32, n, 1, "margin")
+        unusual = np.zeros(n, np.float32) if outlier is None else outlier
+        self.outlier: NDArray[np.float32] = _frozen(unusual, np.float32, n, 1, "outlier")
 
     def _check(self) -> None:
         k = len(self.names)
@@ -195,15 +199,14 @@ class Clustering:
         return build_hierarchy(self.embedding, self.labels, self.n_clusters)
 
     def to_frame(self) -> pd.DataFrame:
-        """One table with everything, a row an image: path, cluster, name, confidence, margin (needs pandas)."""
+        """One table with everything, a row an image, with the columns of ``labels.csv`` (needs pandas)."""
         try:
             import pandas as pd
         except ImportError as error:
             raise ImportError("A data frame needs pandas: pip install 'cgmcr2[table]'.") from error
         names = [self.names[label] for label in self.labels]
-        return pd.DataFrame(
-            dict(zip(COLUMNS, (self.ids, self.labels, names, self.confidence, self.margin), strict=True))
-        )
+        columns = (self.ids, self.labels, names, self.confidence, self.margin, self.outlier)
+        return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
 
     # --- mending -----------------------------------------------------------------------------------------------------
 
@@ -272,14 +275,15 @@ class Clustering:
 
     # --- keeping -----------------------------------------------------------------------------------------------------
 
-    def records(self) -> Iterator[tuple[str, int, str, float, float]]:
-        """The rows of ``labels.csv``: path, cluster, name, confidence, margin."""
-        columns = (self.labels.tolist(), _shortest(self.confidence), _shortest(self.margin))
-        for path, label, confidence, margin in zip(self.ids, *columns, strict=True):
-            yield path, label, self.names[label], confidence, margin
+    def records(self) -> Iterator[tuple[str, int, str, float, float, float]]:
+        """The rows of ``labels.csv``: path, cluster, name, confidence, margin, outlier."""
+        columns = (self.labels.tolist(), *map(_shortest, (self.confidence, self.margin, self.outlier)))
+        for path, label, confidence, margin, outlier in zip(self.ids, *columns, strict=True):
+            yield path, label, self.names[label], confidence, margin, outlier
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write ``labels.csv``, ``clusters.json`` (names, merges), ``embeddings.npy`` and ``probabilities.npy``.
+        """Write ``labels.csv``, ``clusters.csv`` (a row a cluster), ``clusters.json`` (names, merges),
+        ``embeddings.npy`` and ``probabilities.npy``.
 
         Each file appears whole or not at all. Names of images are written byte for byte as the file system has them,
         so ``labels.csv`` is UTF-8 unless a file's name is not.
@@ -300,6 +304,10 @@ class Clustering:
                     np.save(temporary, array)
         state = {"names": self.names, "merged": {str(c): to for c, to in self.merged.items()}}
         write_text(folder / "clusters.json", json.dumps(state, indent=2) + "\n")
+        from cgmcr2.trust import ClusterFacts, cluster_facts
+
+        with replacing(folder / "clusters.csv") as temporary:
+            write_csv(temporary, cluster_facts(self), ClusterFacts._fields)
         with replacing(folder / "labels.csv") as temporary:
             write_csv(temporary, self.records())
 
@@ -312,9 +320,11 @@ class Clustering:
             raise FileNotFoundError(f"There is no labels.csv in {folder}: is it a finished run?")
         with table.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
             rows = list(csv.reader(file))
-        if not rows or rows[0] != list(COLUMNS) or any(len(row) != len(COLUMNS) for row in rows):
+        header = rows[0] if rows else []
+        if tuple(header) not in (COLUMNS, COLUMNS[:-1]) or any(len(row) != len(header) for row in rows):
             raise ValueError(f"{table} must have the columns {', '.join(COLUMNS)} in every row.")
-        ids, labels, row_names, confidence, margin = zip(*rows[1:], strict=True) if rows[1:] else ((),) * 5
+        columns = list(zip(*rows[1:], strict=True)) if rows[1:] else [()] * len(header)
+        ids, labels, row_names, confidence, margin = columns[:5]  # the first release had no outlier
         arrays = {
             key: np.load(folder / file, mmap_mode="r") if (folder / file).is_file() else None
             for key, file in (("embedding", "embeddings.npy"), ("probabilities", "probabilities.npy"))
@@ -330,6 +340,7 @@ class Clustering:
             numbers,
             confidence=np.array(confidence, dtype=np.float32),
             margin=np.array(margin, dtype=np.float32),
+            outlier=np.array(columns[5], dtype=np.float32) if len(columns) > 5 else None,
             names=names,
             merged={int(c): to for c, to in state.get("merged", {}).items()},
             **arrays,

@@ -44,7 +44,7 @@ def test_the_run_folder_holds_what_is_promised(fitted: Path) -> None:
     assert "checkpoint.safetensors" not in names
     table = rows(fitted / "labels.csv")
     assert [row["path"] for row in table] == [str(i) for i in range(300) if i % 3]
-    assert list(table[0]) == ["path", "cluster", "name", "confidence", "margin"]
+    assert list(table[0]) == ["path", "cluster", "name", "confidence", "margin", "outlier"]
     info = json.loads((fitted / "run.json").read_text())
     assert info["finished"]
     assert info["settings"]["hidden_dim"] == 16

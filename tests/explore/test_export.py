@@ -165,6 +165,7 @@ def test_csv_and_json_keep_everything(clustering: Clustering, tmp_path: Path) ->
         "name": "cats / dogs",
         "confidence": 0.9,
         "margin": 1.0,
+        "outlier": 0.0,
     }
     assert value["clusters"] == [
         {"cluster": 0, "name": "cats / dogs", "size": 3},

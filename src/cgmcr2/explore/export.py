@@ -43,7 +43,7 @@ def export(
     - "folders": a folder for each cluster, called as it is called, with its images; for people.
     - "imagefolder": the same for programs: folders ``00-church``, ``01-...`` that sort as the clusters are numbered,
       and ``metadata.csv``. torchvision's and Hugging Face's loaders of that name read it.
-    - "csv", "json", "parquet" (needs ``cgmcr2[table]``): a table with path, cluster, name, confidence, margin.
+    - "csv", "json", "parquet" (needs ``cgmcr2[table]``): a table with the columns of ``labels.csv``.
 
     ``images`` says where the images are (for folders). ``link``: "copy", "hardlink" or "symlink"; what lies in an
     archive is always copied out of it. Images of the same name get a number: ``a.jpg``, ``a (2).jpg``.
@@ -171,6 +171,7 @@ def _write_table(clustering: Clustering, out: Path, to: str) -> None:
                 pa.array(names, pa.string()),
                 pa.array(clustering.confidence, pa.float32()),
                 pa.array(clustering.margin, pa.float32()),
+                pa.array(clustering.outlier, pa.float32()),
             ],
             names=list(COLUMNS),
         )

@@ -20,6 +20,7 @@ from cgmcr2.clustering import Clustering
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import Protocol, Scores, score_labels
 from cgmcr2.features.sources import FeatureFile, FeatureSource, Subset, check_finite, load_feature_file
+from cgmcr2.trust import outlier_scores
 
 StrPath = str | os.PathLike[str]
 _BEFORE_RUN = ("features", "errors.csv", "choice.json")  # what a run folder may hold before its run.json
@@ -93,6 +94,7 @@ def fit_source(
     clustering.save(folder)
     protocol = Protocol(about["fitted_on"]["part"], source.shape[0], about["fitted_on"]["part"], source.shape[0])
     run |= {"settings": dataclasses.asdict(model.settings_), "protocol": f"labels.csv: {protocol}"}
+    run["agreement"] = round(model.calibration_.agreement, 4)
     if model.choice_:
         run["choice"] = dataclasses.asdict(model.choice_)
     if model.finished_:
@@ -119,7 +121,7 @@ class Run:
     def predict_source(self, source: FeatureSource, ids: Sequence[str]) -> Clustering:
         """Label ``source``; clusters that were renamed or merged in the run's labels are so here."""
         kept = Clustering.load(self.folder)
-        clustering = _label(self.model, source, ids)
+        clustering = _label(self.model, source, ids, kept)
         for gone, target in kept.merged.items():
             clustering = clustering.merge([target, gone])
         return clustering.with_names(kept.names)
@@ -197,10 +199,14 @@ def select_part(file: FeatureFile, part: str) -> tuple[FeatureSource, list[str],
     return (features[rows] if type(features) is np.ndarray else Subset(features, rows)), ids, PARTS[part]
 
 
-def _label(model: CgMCR2, source: FeatureSource, ids: Sequence[str]) -> Clustering:
-    probabilities = model.predict_proba(source)
+def _label(model: CgMCR2, source: FeatureSource, ids: Sequence[str], fitted: Clustering | None = None) -> Clustering:
+    """Label ``source``; what is unusual is told by the rows that were ``fitted``, or by these themselves."""
+    probabilities, Z = model.predict_proba(source), model.transform(source)
     labels: npt.NDArray[np.int64] = probabilities.argmax(1)
-    return Clustering(ids, labels, probabilities=probabilities, embedding=model.transform(source))
+    merged = fitted.merged if fitted else {}
+    joined = np.array([merged.get(c, c) for c in range(model.n_clusters_)])[labels]  # as the fitted rows are
+    known = (fitted.embedding, fitted.labels) if fitted is not None and fitted.embedding is not None else None
+    return Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier_scores(Z, joined, known))
 
 
 def _parameters(model: CgMCR2) -> dict[str, Any]:
