@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cgmcr2 import CgMCR2
 from cgmcr2._files import replacing, write_json
 from cgmcr2.baselines import METHODS, make
+from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import score_labels
 from cgmcr2.features.sources import load_feature_file, read_rows
 
