@@ -176,7 +176,7 @@ class SCAN(DeepBaseline):
 
         steps = max(1, min(math.ceil(n / self.batch_size), n // 2))
         epochs = max(self.epochs, math.ceil(self.min_steps / steps))
-        train(
+        self.history_ = train(
             network,
             lambda rows: losses(rows).sum(),
             n,

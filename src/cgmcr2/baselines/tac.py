@@ -218,7 +218,7 @@ class TAC(DeepBaseline):
             return tac_loss(image, memberships(network.text, rows, T, near_text), temperature, self.mu)
 
         steps = max(1, min(math.ceil(n / batch_size), n // 2))
-        train(
+        self.history_ = train(
             network,
             loss,
             n,

@@ -51,7 +51,7 @@ class LinearSpaces(nn.Module):
         return [linear(part) for linear, part in zip(self.maps, rows, strict=True)]
 
     def adam(self, lr: float) -> torch.optim.Adam:
-        """Adam that moves scores equally far in each space: its step in a weight is blind to how many weights add up."""
+        """Adam that moves scores equally far in each space: its step in a weight is the same for few and many."""
         spaces = zip(self.maps, self.widths, strict=True)
         return torch.optim.Adam([{"params": m.parameters(), "lr": lr * 1024 / D} for m, D in spaces])
 
