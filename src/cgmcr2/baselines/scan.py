@@ -103,7 +103,7 @@ class SCAN(DeepBaseline):
     positives, and self-labelling disturbs by ``dropout`` of features. Their SGD with rate 5 leaves clusters empty where
     features have another scale than MoCo's, so features are standardised and the optimiser is Adam, as theirs is for
     small images. Data with few rows a cluster gets fewer neighbours: a quarter of a cluster's mean size, or most pairs
-    would be of two clusters. For a CPU's sake there are 40 epochs, and for small data at least ``min_steps`` steps.
+    would be of two clusters. For a CPU's sake there are 20 epochs, and for small data at least ``min_steps`` steps.
     The entropy assumes clusters of equal size; on imbalanced data SCAN fails (the paper of CgMCR² sees it on
     Flowers-102).
 
@@ -134,7 +134,7 @@ class SCAN(DeepBaseline):
         mu: float = 5.0,
         n_neighbors: int = 50,
         n_heads: int = 10,
-        epochs: int = 40,
+        epochs: int = 20,
         batch_size: int = 512,
         lr: float = 0.1,
         min_steps: int = 1000,
