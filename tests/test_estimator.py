@@ -134,7 +134,7 @@ def test_the_papers_settings_by_name() -> None:
     ("parameters", "sentence"),
     [
         ({"n_clusters": 11}, "n_clusters is 11, but there are only n_samples=10 rows"),
-        ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1, but is 0"),
+        ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1, or 'auto', but is 0"),
         ({"n_clusters": 2.5}, "but is 2.5"),
         ({"preset": "best"}, "preset must be one of"),
         ({"random_state": -1}, "random_state must be"),

@@ -112,7 +112,8 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
     cases: list[tuple[list[object], str]] = [
         (["fit", tmp_path / "none.npy", "-k", 3, "-o", out], "There is no file"),
         (["fit", features, "-o", out], "number of clusters is not given"),
-        (["fit", features, "-k", "auto", "-o", out], "give the number of clusters"),
+        (["choose-k", features, "--most", 1], "must be at least 2, but is 1"),
+        (["choose-k", tmp_path], "name a folder for them with -o"),
         (["fit", features, "-k", "three", "-o", out], "-k three is not a number"),
         (["fit", features, "-k", 201, "-o", out], "only n_samples=200 rows"),
         (["fit", features, "-k", 3, "-o", out, "--set", "gamma=-1"], "gamma must be"),

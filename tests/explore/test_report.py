@@ -274,3 +274,37 @@ def test_what_is_not_a_run(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(ValueError, match="damaged"):
         report_run(tmp_path)
+
+
+def test_how_far_to_trust_it_is_on_the_page(tmp_path: Path) -> None:
+    choice = {
+        "candidates": [2, 3, 4, 6],
+        "scores": [0.1, 0.9, 0.2, 0.5],
+        "chosen": 3,
+        "runners_up": [6],
+        "verdict": "3 clusters fit best.",
+    }
+    c = clustering().with_names(["cats", "dogs", "<b>boats</b>"])
+    out = write_report(c, tmp_path / "r.html", settings={"choice": choice, "agreement": 0.873, "k": 3})
+    page, data, _ = read(out)
+    assert "3 clusters fit best. Other numbers worth a look: 6." in page.text
+    assert "87 %" in page.text
+    assert "candidates" not in page.text  # the curve is drawn, not listed among the settings
+    tree = out.read_text(encoding="utf-8").split('<pre id="tree">')[1].split("</pre>")[0]
+    assert sorted(line.strip() for line in tree.splitlines() if "°" not in line) == [
+        "&lt;b&gt;boats&lt;/b&gt;",
+        "cats",
+        "dogs",
+    ]
+    assert len(unpacked(data["outlier"])) == 60
+    top = report_data.of_choice(choice)
+    assert top is not None
+    assert [mark[2] for mark in top["marks"]] == [3, 6]
+    assert top["marks"][0][1] == 0  # the best is drawn at the top
+
+
+def test_a_run_whose_k_was_given_has_no_curve(tmp_path: Path) -> None:
+    text = write_report(Clustering(["a", "b"], [0, 1]), tmp_path / "r.html").read_text(encoding="utf-8")
+    assert 'id="choice"' not in text
+    assert 'id="tree"' not in text
+    assert 'id="facts"' in text

@@ -23,6 +23,7 @@ from cgmcr2.explore.curves import HEIGHT, WIDTH, curves
 from cgmcr2.explore.projection import Method, project
 from cgmcr2.features.sources import FeatureSource
 from cgmcr2.images import Catalog
+from cgmcr2.trust import cluster_facts
 
 
 def write_report(
@@ -77,7 +78,7 @@ def write_report(
         data["map"] = report_data.packed(np.clip(positions, 0, 1) * 65535)
     html = _render(
         clustering=clustering,
-        facts=report_data.facts(clustering),
+        facts=report_data.facts(clustering, (settings or {}).get("agreement")),
         data=_script_safe(data),
         thumbnails=_script_safe({place[row]: text for row, text in small.items()}),
         pictured=len(small),
@@ -86,7 +87,12 @@ def write_report(
         matrices=report_data.matrices(clustering, features, seed=seed),
         curves=curves(metrics),
         curve_box=(WIDTH, HEIGHT),
-        settings=report_data.groups({key: value for key, value in (settings or {}).items() if key != "protocol"}),
+        choice=report_data.of_choice((settings or {}).get("choice")),
+        tree=report_data.tree(clustering),
+        table=cluster_facts(clustering),
+        settings=report_data.groups(
+            {key: value for key, value in (settings or {}).items() if key not in ("protocol", "choice")}
+        ),
         protocol=(settings or {}).get("protocol", ""),
         errors=errors,
         source=source,

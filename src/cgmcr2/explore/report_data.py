@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cgmcr2.clustering import Clustering
+from cgmcr2.explore.curves import HEIGHT, WIDTH
 from cgmcr2.explore.similarity import cosines, picture, sample_by_cluster
 from cgmcr2.explore.thumbnails import TYPICAL, UNCERTAIN
 from cgmcr2.features.sources import FeatureSource, read_rows
 from cgmcr2.images import Catalog
 from cgmcr2.images.sources import FileSource
+from cgmcr2.trust import cluster_facts
 
 LISTED = 100_000  # images that the page lists and maps; of larger sets it shows a sample of that size
 CLOSE_CALL = 0.1  # a lead below this is worth a look
@@ -69,29 +71,53 @@ def of_images(clustering: Clustering, rows: NDArray[np.int64]) -> dict[str, Any]
         "second": second,
         "confidence": packed(np.clip(clustering.confidence[rows], 0, 1) * 10_000),
         "margin": packed(np.clip(clustering.margin[rows], 0, 1) * 10_000),
+        "outlier": packed(np.clip(clustering.outlier[rows], 0, 1) * 10_000),
     }
 
 
 def _confused(clustering: Clustering) -> list[int | None]:
-    """For each cluster the other one that its images lean to most, if they do (1 % of membership or more)."""
-    out: list[int | None] = []
-    for cluster in range(clustering.n_clusters):
-        rows = clustering.rows(cluster)
-        if clustering.probabilities is None or len(rows) == 0:
-            out.append(None)
-            continue
-        mean = clustering.probabilities[rows].mean(axis=0)
-        mean[cluster] = 0
-        out.append(int(mean.argmax()) if mean.max() >= 0.01 else None)
-    return out
+    """For each cluster the other one that its images lean to most, if they do."""
+    found = {fact.cluster: fact.confused_with for fact in cluster_facts(clustering)}
+    return [found.get(cluster) for cluster in range(clustering.n_clusters)]
 
 
-def facts(clustering: Clustering) -> list[tuple[str, str]]:
+def of_choice(choice: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """How the number of clusters was chosen, as a curve over the logarithm of k in a WIDTH x HEIGHT box."""
+    if choice is None:
+        return None
+    k, scores = np.log(choice["candidates"]), np.array(choice["scores"])
+    x = WIDTH * (k - k[0]) / max(float(np.ptp(k)), 1e-9)
+    y = HEIGHT * (1 - (scores - scores.min()) / max(float(np.ptp(scores)), 1e-9))
+    marked = [choice["chosen"], *choice["runners_up"]]
+    return {
+        "verdict": choice["verdict"],
+        "others": ", ".join(map(str, choice["runners_up"])),
+        "path": "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True)),
+        "first": choice["candidates"][0],
+        "last": choice["candidates"][-1],
+        "marks": [
+            (round(float(a), 1), round(float(b), 1), number)
+            for a, b, number in zip(x, y, choice["candidates"], strict=True)
+            if number in marked
+        ],
+    }
+
+
+def tree(clustering: Clustering) -> str:
+    """The clusters joined by the angles between their subspaces, as lines of text; none for fewer than three."""
+    if clustering.embedding is None or len(clustering.clusters) < 3:
+        return ""
+    return clustering.hierarchy().text(clustering.names)
+
+
+def facts(clustering: Clustering, agreement: float | None = None) -> list[tuple[str, str]]:
     """The run in a few (number, what it counts)."""
     if not len(clustering):
         return [("0", "images")]
     sizes = clustering.sizes()[clustering.clusters]
+    borne_out = [] if agreement is None else [(f"{100 * agreement:.0f} %", "borne out by other partitions")]
     return [
+        *borne_out,
         (f"{sizes.min():,} to {sizes.max():,}", "images in a cluster"),
         (f"{100 * _median(clustering.confidence):.0f} %", "median confidence"),
         (f"{int((clustering.margin < CLOSE_CALL).sum()):,}", f"close calls, lead below {100 * CLOSE_CALL:.0f} %"),

@@ -36,8 +36,8 @@ ROWS = 8_000  # that the search looks at
 MOST = 300  # clusters that it looks for, or
 LEAST_MEMBERS = 5  # so many rows of the sample in each
 STEP = 1.15  # from one candidate to the next, above 12
-FEW = 0.75  # k-means finds few clusters alike in any data: FEW / k^2 is taken off
-GAP, GROWTH = 0.07, 0.4  # weight of log(k^GROWTH gap); gaps shrink as k grows, also where they mean as much
+FEW = 1.0  # k-means finds few clusters alike in any data: FEW / k^2 is taken off
+GAP, GROWTH = 0.06, 0.25  # weight of log(k^GROWTH gap); gaps shrink as k grows, also where they mean as much
 TOLERANCE = 0.02  # nearer scores than that are as good as equal
 LEAST_AGREEMENT = 0.5  # structureless data has 0.15 to 0.4
 
@@ -198,7 +198,7 @@ def _agreements(
     generator = torch.Generator().manual_seed(int(random.integers(2**31)))
     scores = []
     for k in tqdm(grid, desc="choosing k", disable=not progress, leave=False):
-        starts = 3 if k <= 20 else 2 if k <= 60 else 1  # with more clusters luck evens out
+        starts = 5 if k <= 20 else 2 if k <= 60 else 1  # with more clusters luck evens out
         one, other = ([p for Y in Ys for p in kmeans(Y, k, starts, generator)[0].numpy()] for Ys in smooth)
         scores.append(np.mean([adjusted_mutual_information(a, b, random) for a in one for b in other]))
     return np.array(scores)

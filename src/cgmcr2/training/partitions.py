@@ -18,7 +18,7 @@ from torch import Tensor
 from .start import Int64, among_themselves, linear_views
 
 NEIGHBOURS = 10  # of each row in the graph of each view
-DIRECTIONS = 64  # of a smoothed view that k-means sees
+DIRECTIONS = 64  # of a smoothed view that k-means sees; neighbours are sought in twice as many
 
 
 @torch.no_grad()
@@ -26,7 +26,8 @@ def smooth_views(X: npt.NDArray[np.float32], walks: Sequence[int], seed: int) ->
     """For each of the two views of ``X (n, D)``: the neighbours (n, m) of each row, nearest first, and its unit rows
     (n, p) after each of so many steps of a lazy walk over them.
     """
-    views = linear_views(X, min(256, X.shape[1]), seed).unit(torch.from_numpy(X))
+    both = linear_views(X, min(256, X.shape[1]), seed).unit(torch.from_numpy(X))
+    views = [view[:, : 2 * DIRECTIONS] for view in both]
     near = [among_themselves(view, min(NEIGHBOURS, len(X) - 1)).numpy() for view in views]
     return near, [_walked(view, J, walks) for view, J in zip(views, near, strict=True)]
 
@@ -36,7 +37,7 @@ def _walked(X: Tensor, neighbours: Int64, walks: Sequence[int]) -> list[Tensor]:
     W = sp.csr_array((np.ones(n * m, dtype=np.float32), neighbours.ravel(), np.arange(n + 1) * m), (n, n))
     W = W + W.T + 2 * sp.eye_array(n, dtype=np.float32)
     walk = sp.diags_array(1 / W.sum(axis=1)).astype(np.float32) @ W
-    Y, kept = X[:, : 2 * DIRECTIONS].numpy(), []
+    Y, kept = X.numpy(), []
     for step in range(1, max(walks) + 1):
         Y = walk @ Y
         if step in walks:

@@ -13,6 +13,7 @@ const labels = unpack(data.labels);
 const second = unpack(data.second);
 const confidence = unpack(data.confidence);
 const margin = unpack(data.margin);
+const outlier = unpack(data.outlier);
 const hasImages = Object.keys(thumbnails).length > 0;
 const SHAPES = ["M6 .3A5.7 5.7 0 1 1 5.99 .3Z", "M6 0L12 6L6 12L0 6Z", "M1 1H11V11H1Z", "M6 .4L11.9 11.2H.1Z"];
 const color = (cluster) => data.palette[cluster % data.palette.length];
@@ -211,6 +212,7 @@ function showList() {
   }
   if (sort === "margin") places.sort((a, b) => margin[a] - margin[b]);
   if (sort === "confidence") places.sort((a, b) => confidence[b] - confidence[a]);
+  if (sort === "outlier") places.sort((a, b) => outlier[b] - outlier[a]);
   list.places = places;
   $("count").textContent = places.length === labels.length ? counted(places.length) : `${places.length.toLocaleString("en")} of ${counted(labels.length)}`;
   showLines(0);
@@ -257,6 +259,7 @@ function showViewer() {
     fact("Cluster", ...named(labels[place])),
     fact("Confidence", percent(confidence[place])),
     fact("Lead over the next", percent(margin[place])),
+    fact("More unusual than", percent(outlier[place])),
     ...(second && confidence[place] < 9995 ? [fact("Next best", ...named(second[place]))] : []));
   $("viewer-link").hidden = data.base === null;
   if (data.base !== null) $("viewer-link").href = original(id);
