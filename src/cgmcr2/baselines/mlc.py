@@ -38,7 +38,8 @@ class MLC(DeepBaseline):
     mu : weight of the regulariser, 0.05 in the authors' code
     warmup, epochs : epochs on -R alone, and on the whole
     batch_size, lr, weight_decay : of Adam
-    min_steps : epochs are added to those on the whole until there are so many steps; a tenth of it in the warm-up
+    min_steps : epochs are added to those on the whole until there are so many steps, and a tenth of it to the warm-up;
+        more is not better: on Flowers-102 200 steps gave 56 % where 40, ten epochs, gave 68 %
     s : neighbours of each row in the final graph
 
     Differs from the authors' code: Adam (theirs: SGD with momentum); batches of 512, width 1024, 1 + 10 epochs (theirs:
@@ -68,7 +69,7 @@ class MLC(DeepBaseline):
         warmup: int = 1,
         epochs: int = 10,
         batch_size: int = 512,
-        min_steps: int = 200,
+        min_steps: int = 0,
         lr: float = 1e-4,
         weight_decay: float = 1e-4,
         s: int = 10,
@@ -201,7 +202,7 @@ class CPP(MLC):
         warmup: int = 1,
         epochs: int = 10,
         batch_size: int = 512,
-        min_steps: int = 200,
+        min_steps: int = 0,
         lr: float = 1e-4,
         weight_decay: float = 1e-4,
         s: int = 10,
