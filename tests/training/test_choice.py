@@ -49,7 +49,7 @@ def test_runners_up_are_other_peaks_and_not_neighbours() -> None:
     ("agreement", "scores", "sentence"),
     [
         ([0.2, 0.3, 0.2], [0.2, 0.3, 0.2], "little in common"),
-        ([0.9, 0.9, 0.9], [0.80, 0.5, 0.81], "8 is the best guess, but 2 and 8 fit"),
+        ([0.9, 0.9, 0.9], [0.80, 0.5, 0.81], "2 is the least that fits well, but 8 fit"),
         ([0.9, 0.9, 0.9], [0.3, 0.8, 0.5], "3 clusters fit best."),
     ],
 )

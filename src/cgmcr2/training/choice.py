@@ -116,9 +116,17 @@ def choose_k(source: FeatureSource, *, most: int | None = None, seed: int = 0, p
 def decide(
     candidates: Sequence[int], agreement: Sequence[float] | Float64, scores: Sequence[float] | Float64
 ) -> Choice:
-    """The highest peak of the scores, the peaks that come next, and whether the first stands alone."""
+    """The highest score, the other peaks, and whether the first stands alone.
+
+    Where numbers that differ by more than a factor of 2 score about as high, there is no clear answer, and the
+    smallest of them is chosen: what a few clusters explain needs no more.
+    """
     values = np.asarray(scores, dtype=np.float64)
     best = int(values.argmax())
+    level = [int(i) for i in np.flatnonzero(values >= values[best] - TOLERANCE)]
+    spread = candidates[level[-1]] > 2 * candidates[level[0]]
+    if spread:
+        best = level[0]
     k = candidates[best]
     around = np.concatenate([[-np.inf], values, [-np.inf]])
     peaks = np.flatnonzero((values > around[:-2]) & (values >= around[2:])).tolist()
@@ -127,20 +135,17 @@ def decide(
         apart = all(max(candidates[i] / other, other / candidates[i]) >= 1.5 for other in [k, *runners_up])
         if apart and len(runners_up) < 3:
             runners_up.append(candidates[i])
-    level = [candidates[i] for i in np.flatnonzero(values >= values[best] - TOLERANCE).tolist()]
-    clear = False
+    clear = agreement[best] >= LEAST_AGREEMENT and not spread
+    also = [candidates[i] for i in level if i != best]
     if agreement[best] < LEAST_AGREEMENT:
         verdict = (
             "No clear answer: whatever the number, partitions made in different ways have little in common "
             f"(agreement {agreement[best]:.2f} for {k})."
         )
-    elif level[-1] > 2 * level[0]:
-        verdict = f"No clear answer: {k} is the best guess, but {_words(level)} fit about as well."
+    elif spread:
+        verdict = f"No clear answer: {k} is the least that fits well, but {_words(also)} fit about as well."
     else:
-        clear = True
-        verdict = f"{k} clusters fit best" + (
-            f"; {_words([i for i in level if i != k])} about as well." if level[1:] else "."
-        )
+        verdict = f"{k} clusters fit best" + (f"; {_words(also)} about as well." if also else ".")
     return Choice(tuple(candidates), _rounded(values), _rounded(agreement), k, tuple(runners_up), clear, verdict)
 
 
