@@ -176,11 +176,12 @@ def _auto(n: int, k: int, D: int, given: dict[str, Any]) -> dict[str, Any]:
     n = min(n, sample or n)
     batch_size = given.get("batch_size") or min(n, 1024)
     steps_per_epoch = max(1, min(math.ceil(n / batch_size), n // 2))
-    steps = 200
+    steps = 150
+    d = 64 if k <= 32 else 128
     return {
-        "hidden_dim": 512,
-        "projection": min(256, D),
-        "embedding_dim": min(64 if k <= 32 else 128, D),
+        "hidden_dim": 4 * d,
+        "projection": min(2 * d, D),
+        "embedding_dim": min(d, D),
         "n_heads": 2,
         "gamma": 5.0,  # squared penalty: any k is safe above 4, see docs/gamma.md
         "graph": "whole",

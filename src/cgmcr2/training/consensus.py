@@ -30,7 +30,7 @@ STAY = 0.1  # weight of a step that stays, to all that leave
 STARTS = 8  # k-means of each view, scale and walk, at most; fewer where each costs more:
 BUDGET = 4_000_000  # rows times clusters in the starts of one view, scale and walk
 TRUSTED = 0.5  # of the partitions are heard: those that agree best with the others
-JUDGES = 5_000  # rows on which they are compared
+JUDGES = 3_000  # rows on which they are compared
 DENSE = 3_000  # the largest eigenproblem that is solved whole
 DIRECTIONS = 128  # of a view that are smoothed
 
@@ -103,12 +103,12 @@ def mutual_information(partitions: list[Int64]) -> npt.NDArray[np.float64]:
     [[1.0, 0.0], [0.0, 1.0]]
     """
     M, n, k = len(partitions), len(partitions[0]), 1 + max(int(labels.max()) for labels in partitions)
-    B = _memberships(partitions, k)
-    own = np.asarray(B.sum(axis=0)).reshape(M, k) / n
-    H = _entropy(own, (1,))
+    L = np.stack(partitions, axis=1)  # (n, M)
+    places = L + k * np.arange(M)
+    H = _entropy(np.bincount(places.ravel(), minlength=M * k).reshape(M, k) / n, (1,))
     shared = np.empty((M, M))
     for i in range(M):
-        joint = (B[:, i * k : (i + 1) * k].T @ B).toarray().reshape(k, M, k) / n
+        joint = np.bincount((places + M * k * L[:, i, None]).ravel(), minlength=k * M * k).reshape(k, M, k) / n
         shared[i] = H[i] + H - _entropy(joint, (0, 2))
     result: npt.NDArray[np.float64] = 2 * shared / np.maximum(H[:, None] + H, 1e-12)
     return result
@@ -121,25 +121,29 @@ def _entropy(q: npt.NDArray[np.float64], axes: tuple[int, ...]) -> npt.NDArray[n
 
 def combine(partitions: list[Int64], k: int, seed: int) -> Int64:
     """(n,) the partition into k that the given ones agree on best."""
-    B = _memberships(partitions, 1 + max(int(labels.max()) for labels in partitions))
-    sizes = np.asarray(B.sum(axis=0)).ravel()
-    B = B[:, sizes > 0] @ sp.diags_array(1 / np.sqrt(sizes[sizes > 0]))
+    B = _memberships(partitions)  # (n, c), c clusters in all
+    sizes: npt.NDArray[np.float64] = np.asarray(B.sum(axis=0))
+    B = sp.csr_array(B @ sp.diags_array(1 / np.sqrt(sizes))).astype(np.float32)
     if min(B.shape) <= max(DENSE, k + 1):
-        small = B if B.shape[0] <= B.shape[1] else B.T
-        w, V = np.linalg.eigh((small @ small.T).toarray())
-        E = V[:, -k:] if small is B else B @ (V[:, -k:] / np.sqrt(np.maximum(w[-k:], 1e-9)))
+        dense = torch.from_numpy(B.toarray())
+        if len(dense) <= dense.shape[1]:
+            E = torch.linalg.eigh((dense @ dense.T).double())[1][:, -k:]
+        else:
+            w, V = torch.linalg.eigh((dense.T @ dense).double())
+            E = dense @ (V[:, -k:] / w[-k:].clamp_min(1e-9).sqrt()).float()
     else:
         first = np.random.default_rng(seed).standard_normal(B.shape[1])
-        w, V = sp.linalg.eigsh(B.T @ B, k=k, which="LA", v0=first, tol=1e-4)
-        E = B @ (V / np.sqrt(np.maximum(w, 1e-9)))
-    rows = F.normalize(torch.from_numpy(np.ascontiguousarray(E)).float(), dim=1)
+        values, vectors = sp.linalg.eigsh(B.T @ B, k=k, which="LA", v0=first, tol=1e-4)
+        E = torch.from_numpy(B @ (vectors / np.sqrt(np.maximum(values, 1e-9))))
+    rows = F.normalize(E.float(), dim=1)
     labels, left = kmeans(rows, k, 10, torch.Generator().manual_seed(seed))
     best: Int64 = labels[left.argmin()].numpy()
     return best
 
 
-def _memberships(partitions: list[Int64], k: int) -> sp.csr_array:
-    """(n, M k) with a one where a point is in a cluster of a partition."""
-    n, M = len(partitions[0]), len(partitions)
+def _memberships(partitions: list[Int64]) -> sp.csr_array:
+    """(n, c) with a one where a point is in a cluster of a partition; of the c clusters none is empty."""
+    n, M, k = len(partitions[0]), len(partitions), 1 + max(int(labels.max()) for labels in partitions)
     columns = np.stack([labels + i * k for i, labels in enumerate(partitions)], axis=1)  # (n, M)
-    return sp.csr_array((np.ones(n * M), columns.ravel(), np.arange(n + 1) * M), shape=(n, M * k))
+    found, columns = np.unique(columns, return_inverse=True)
+    return sp.csr_array((np.ones(n * M), columns.ravel(), np.arange(n + 1) * M), shape=(n, len(found)))
