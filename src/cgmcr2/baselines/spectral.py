@@ -23,7 +23,7 @@ Kernel = Literal["cosine", "gaussian"]
 
 SIGMAS = (3.0, 2.0, 1.0, 0.5, 0.4, 0.3, 0.2, 0.1, 0.07, 0.05)  # the search of the paper's supplement
 SIZES = (3, 10, 100, 1000)
-BLOCK = 2048  # new rows whose similarities to the fitted ones are held at once
+BLOCK = 256  # new rows whose similarities to the fitted ones are held at once
 
 
 class Spectral(Baseline):
