@@ -55,16 +55,22 @@ def consensus_labels(seen: Sequence[Tensor], near: Int64, k: int, seed: int, *, 
 
 def smoothed(seen: Sequence[Tensor], near: Int64) -> Iterator[Tensor]:
     """Yield (n, p), of unit rows: each view after each number of steps of the walk, at each scale."""
+    widths = [min(DIRECTIONS, X.shape[1]) for X in seen]
     for scale in SCALES:
         walk = random_walk(near[:, :, : SHARED * scale], scale)
-        places, rows, weights = (torch.from_numpy(part) for part in (walk.indptr[:-1], walk.indices, walk.data))
-        Y = torch.cat([X[:, :DIRECTIONS] for X in seen], dim=1)
-        for step in range(1, max(WALKS) + 1):
-            # a sparse product, five times as fast as torch's and scipy's own
-            Y = F.embedding_bag(rows, Y, places, mode="sum", per_sample_weights=weights)
-            if step in WALKS:
-                for part in torch.split(Y, [min(DIRECTIONS, X.shape[1]) for X in seen], dim=1):
-                    yield F.normalize(part, dim=1)
+        for Y in walked(walk, torch.cat([X[:, :DIRECTIONS] for X in seen], dim=1), WALKS):
+            for part in torch.split(Y, widths, dim=1):
+                yield F.normalize(part, dim=1)
+
+
+def walked(walk: sp.csr_array, Y: Tensor, steps: Sequence[int]) -> Iterator[Tensor]:
+    """Yield ``walk^t Y (n, p)`` for each number t of steps, in rising order."""
+    places, rows, weights = (torch.from_numpy(part) for part in (walk.indptr[:-1], walk.indices, walk.data))
+    for step in range(1, max(steps) + 1):
+        # a sparse product, five times as fast as torch's and scipy's own
+        Y = F.embedding_bag(rows, Y, places, mode="sum", per_sample_weights=weights)
+        if step in steps:
+            yield Y
 
 
 def random_walk(near: Int64, scale: int) -> sp.csr_array:

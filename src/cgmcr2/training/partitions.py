@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .consensus import walked
 from .start import Int64, among_themselves, linear_views
 
 NEIGHBOURS = 10  # of each row in the graph of each view
@@ -36,10 +37,6 @@ def _walked(X: Tensor, neighbours: Int64, walks: Sequence[int]) -> list[Tensor]:
     n, m = neighbours.shape
     W = sp.csr_array((np.ones(n * m, dtype=np.float32), neighbours.ravel(), np.arange(n + 1) * m), (n, n))
     W = W + W.T + 2 * sp.eye_array(n, dtype=np.float32)
-    walk = sp.diags_array(1 / W.sum(axis=1)).astype(np.float32) @ W
-    Y, kept = X.numpy(), []
-    for step in range(1, max(walks) + 1):
-        Y = walk @ Y
-        if step in walks:
-            kept.append(F.normalize(torch.from_numpy(Y), dim=1)[:, :DIRECTIONS].contiguous())
-    return kept
+    degrees: npt.NDArray[np.float32] = np.asarray(W.sum(axis=1))
+    walk = sp.csr_array(sp.diags_array(1 / degrees) @ W).astype(np.float32)
+    return [F.normalize(Y, dim=1)[:, :DIRECTIONS].contiguous() for Y in walked(walk, X.contiguous(), walks)]
