@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+Float64 = npt.NDArray[np.float64]
 
 BLOCK = 2048  # rows whose similarities to all others are held at once
 
@@ -35,18 +39,35 @@ def cosine_graph(Z: npt.NDArray[np.floating[Any]], s: int) -> sp.csr_array:
     return A
 
 
-def spectral_embedding(A: sp.csr_array, k: int, seed: int = 0) -> npt.NDArray[np.float64]:
+def spectral_embedding(A: sp.csr_array, k: int, seed: int = 0) -> Float64:
     """(n, k) the leading eigenvectors of ``D^(-1/2) A D^(-1/2)``, rows scaled to unit length (Ng, Jordan and Weiss)."""
-    n = A.shape[0]
-    degrees = np.asarray(A.sum(axis=1)).ravel()
-    scale = sp.diags_array(1 / np.sqrt(np.maximum(degrees, 1e-12)))
-    M = (scale @ A @ scale).astype(np.float64)
-    if k >= n - 1 or n <= 500:  # Lanczos needs room; a small matrix needs no Lanczos
-        vectors = np.linalg.eigh(M.toarray())[1][:, -k:]
-    else:
-        start = np.random.default_rng(seed).standard_normal(n)
-        vectors = sp.linalg.eigsh(M, k=k, which="LA", v0=start, tol=1e-6, ncv=min(n, max(2 * k + 1, 40)))[1]
+    vectors = leading_eigenvectors(A, k, seed)[1]
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
+
+
+def leading_eigenvectors(A: sp.csr_array, k: int, seed: int) -> tuple[Float64, Float64, Float64]:
+    """The k largest eigenvalues (k,) of ``D^(-1/2) A D^(-1/2)``, descending; their vectors (n, k); ``deg^(-1/2)``."""
+    n = A.shape[0]
+    degrees = np.asarray(A.sum(axis=1), dtype=np.float64).ravel()
+    scale = 1 / np.sqrt(np.maximum(degrees, 1e-12))
+    M = sp.csr_array(sp.diags_array(scale) @ A @ sp.diags_array(scale)).astype(np.float64)
+    if k >= n - 1 or n <= 500:  # Lanczos needs room; a small matrix needs no Lanczos
+        values, vectors = np.linalg.eigh(M.toarray())
+        return values[::-1][:k], vectors[:, ::-1][:, :k], scale
+    # Each component of the graph has the eigenvalue 1, and Lanczos misses eigenvalues that are there several times: so
+    # take these, the largest components first, and look for the others in what is orthogonal to them.
+    count, component = connected_components(A, directed=False)
+    volumes = np.bincount(component, weights=degrees, minlength=count)
+    first = np.argsort(-volumes, kind="stable")[:k]
+    known = np.sqrt(degrees)[:, None] * (component[:, None] == first) / np.sqrt(np.maximum(volumes[first], 1e-12))
+    rest = k - len(first)
+    if not rest:
+        return np.ones(k), known, scale
+    start = np.random.default_rng(seed).standard_normal(n)
+    operator = LinearOperator((n, n), matvec=lambda v: M @ v - known @ (known.T @ v), dtype=np.float64)
+    values, vectors = eigsh(operator, k=rest, which="LA", v0=start, tol=1e-6, ncv=min(n, max(2 * rest + 1, 40)))
+    order = np.argsort(-values, kind="stable")
+    return np.append(np.ones(len(first)), values[order]), np.hstack([known, vectors[:, order]]), scale
 
 
 def spectral_clustering(

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from cgmcr2.baselines.base import unit_rows
-from cgmcr2.baselines.spectral import SIGMAS, SIZES, Spectral, fit_graph, leading_eigenvectors, neighbours, weight
+from cgmcr2.baselines.spectral import SIGMAS, SIZES, Spectral, fit_graph, neighbours, weight
+from cgmcr2.spectral import leading_eigenvectors
 
 
 def rows(n: int = 60, D: int = 6, seed: int = 0) -> np.ndarray:

@@ -10,11 +10,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import sklearn.cluster
 import torch
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.metrics import pairwise_distances_argmin
 
 from cgmcr2.objectives import cosine_topk
+from cgmcr2.spectral import leading_eigenvectors
 
 from .base import Arrays, Baseline, Float32, Int64, unit_rows
 
@@ -174,31 +173,6 @@ def weight(cosines: npt.NDArray[Any], sigma: float | None) -> npt.NDArray[Any]:
     """Edge weights: the cosines from zero up, or their Gaussian; of unit rows |a - b|^2 = 2 - 2 a'b."""
     cosines = np.maximum(cosines, 0)
     return cosines if sigma is None else np.exp(np.minimum(cosines - 1, 0) / sigma**2)
-
-
-def leading_eigenvectors(A: sp.csr_array, k: int, seed: int) -> tuple[Float64, Float64, Float64]:
-    """The k largest eigenvalues (k,) of ``D^(-1/2) A D^(-1/2)``, descending; their vectors (n, k); ``deg^(-1/2)``."""
-    n = A.shape[0]
-    degrees = np.asarray(A.sum(axis=1), dtype=np.float64).ravel()
-    scale = 1 / np.sqrt(np.maximum(degrees, 1e-12))
-    M = sp.csr_array(sp.diags_array(scale) @ A @ sp.diags_array(scale)).astype(np.float64)
-    if k >= n - 1 or n <= 500:  # Lanczos needs room; a small matrix needs no Lanczos
-        values, vectors = np.linalg.eigh(M.toarray())
-        return values[::-1][:k], vectors[:, ::-1][:, :k], scale
-    # Each component of the graph has the eigenvalue 1, and Lanczos misses eigenvalues that are there several times: so
-    # take these, the largest components first, and look for the others in what is orthogonal to them.
-    count, component = connected_components(A, directed=False)
-    volumes = np.bincount(component, weights=degrees, minlength=count)
-    first = np.argsort(-volumes, kind="stable")[:k]
-    known = np.sqrt(degrees)[:, None] * (component[:, None] == first) / np.sqrt(np.maximum(volumes[first], 1e-12))
-    rest = k - len(first)
-    if not rest:
-        return np.ones(k), known, scale
-    start = np.random.default_rng(seed).standard_normal(n)
-    operator = LinearOperator((n, n), matvec=lambda v: M @ v - known @ (known.T @ v), dtype=np.float64)
-    values, vectors = eigsh(operator, k=rest, which="LA", v0=start, tol=1e-6, ncv=min(n, max(2 * rest + 1, 40)))
-    order = np.argsort(-values, kind="stable")
-    return np.append(np.ones(len(first)), values[order]), np.hstack([known, vectors[:, order]]), scale
 
 
 def normalised(vectors: Float64) -> Float64:
