@@ -107,7 +107,8 @@ class PRODSC(DeepBaseline):
     eigenvectors and the nearest centre: the same where there are no more rows than landmarks. For a CPU's sake
     the hidden width is 1,024, not 4,096, and the batches have 512 rows below 50 clusters, not 1,024; the learning rate
     is 1e-3, not 1e-4, since a quarter of the width moves a quarter as far in a step and there are fewer steps (at 1e-4
-    and 144 steps it was far below k-means on CIFAR-10). gamma, beta and eta are those of their CIFAR-10 file below 50 clusters and of their CIFAR-100
+    and 144 steps it was far below k-means on CIFAR-10).
+    gamma, beta and eta are those of their CIFAR-10 file below 50 clusters and of their CIFAR-100
     file from there on, and small data is trained for at least ``min_steps`` steps. As in their code, one Sinkhorn step
     is taken, so that rows sum to 1 and columns nearly so.
 

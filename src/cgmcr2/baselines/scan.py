@@ -102,10 +102,10 @@ class SCAN(DeepBaseline):
     batches of 512, 100 epochs, 50 neighbours, mu 5. Features cannot be augmented as images, so neighbours are the only
     positives, and self-labelling disturbs by ``dropout`` of features. Their SGD with rate 5 on unit rows left
     clusters empty (79 of 102 in use on Flowers-102 at best), so features are standardised and the optimiser is Adam, as
-    theirs is for small images. Data with few rows a cluster gets fewer neighbours: a quarter of a cluster's mean size, or most pairs
-    would be of two clusters. For a CPU's sake there are 20 epochs, and for small data at least ``min_steps`` steps.
-    The entropy assumes clusters of equal size; on imbalanced data SCAN fails (the paper of CgMCR² sees it on
-    Flowers-102).
+    theirs is for small images. Data with few rows a cluster gets fewer neighbours: a quarter of a cluster's mean
+    size, or most pairs would be of two clusters. For a CPU's sake there are 20 epochs, and
+    for small data at least ``min_steps`` steps. The entropy assumes clusters of equal size;
+    on imbalanced data SCAN fails (the paper of CgMCR² sees it on Flowers-102).
 
     Parameters
     ----------
