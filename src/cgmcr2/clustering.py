@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cgmcr2._files import replacing, write_text
+from cgmcr2.trust import ClusterFacts, cluster_facts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -304,8 +305,6 @@ class Clustering:
                     np.save(temporary, array)
         state = {"names": self.names, "merged": {str(c): to for c, to in self.merged.items()}}
         write_text(folder / "clusters.json", json.dumps(state, indent=2) + "\n")
-        from cgmcr2.trust import ClusterFacts, cluster_facts
-
         with replacing(folder / "clusters.csv") as temporary:
             write_csv(temporary, cluster_facts(self), ClusterFacts._fields)
         with replacing(folder / "labels.csv") as temporary:
