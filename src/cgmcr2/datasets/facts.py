@@ -30,7 +30,7 @@ class DatasetInfo:
     licence: str
     citation: str
     homepage: str
-    folders: tuple[str, ...]  # where to look below the root, after the root itself; downloads go to the first
+    folders: tuple[str, ...]  # where to look below the root, before the root itself; downloads go to the first
     downloads: tuple[Download, ...] = ()
     obtain: str = "give download=True (where there is a network), or put the official files there"
 

@@ -31,7 +31,7 @@ bromelia, blanket flower, trumpet creeper, blackberry lily"""
 
 
 def read_flowers(info: DatasetInfo, root: Path) -> Dataset:
-    """All photographs, by number from the folder ``jpg``, or in the order of the tgz, which is fast in that order only."""
+    """All photographs: by number from the folder ``jpg``, else in the order of the tgz, the only one that is fast."""
     mat = find(info, root, "imagelabels.mat")
     images = Catalog.from_source(find(info, root, "jpg", "102flowers.tgz"))
     (numbers,) = read_mat(mat, mat.name, "labels")

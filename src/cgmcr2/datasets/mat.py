@@ -6,7 +6,7 @@ import io
 import tarfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from scipy.io import loadmat
 
@@ -14,6 +14,8 @@ from scipy.io import loadmat
 def read_member(place: Path, name: str) -> bytes:
     """The file that ends with ``name`` below a folder, in a tar (plain or compressed), or ``place`` itself."""
     if place.is_dir():
+        if not (place / name).is_file():
+            raise ValueError(f"'{place}' holds no {name!r}: get the official file again.")
         return (place / name).read_bytes()
     if place.name == Path(name).name:
         return place.read_bytes()
@@ -39,7 +41,7 @@ def read_mat(place: Path, name: str, *keys: str) -> list[Any]:
     """
     data = read_member(place, name)
     try:
-        content = loadmat(io.BytesIO(data), squeeze_me=True)
+        content = loadmat(cast(Any, io.BytesIO(data)), squeeze_me=True)  # the stubs know paths only
         return [content[key] for key in keys]
     except Exception as error:  # scipy raises many kinds for a broken file
         raise ValueError(

@@ -1,4 +1,4 @@
-"""TinyImageNet: a folder a class for training, and a folder with a list for validation, which is the paper's test set."""
+"""TinyImageNet: a folder a class for training; a folder and a list for validation, which is the paper's test set."""
 
 from __future__ import annotations
 

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from cgmcr2.datasets import DatasetInfo, load_dataset
+from cgmcr2.datasets.unpickle import load_arrays
+from cgmcr2.images import decode
+
+Small = Callable[..., DatasetInfo]
+WriteTar = Callable[..., Path]
+
+
+class Python2Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
+    """Writes bytes as the ``str`` of Python 2, as the official batches have them."""
+
+    dispatch: ClassVar[dict[Any, Any]] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+
+    def save_str2(self, value: bytes) -> None:
+        self.write(b"T" + struct.pack("<i", len(value)) + value)
+        self.memoize(value)
+
+    dispatch[bytes] = save_str2
+
+
+def dump(value: Any) -> bytes:
+    file = io.BytesIO()
+    Python2Pickler(file, protocol=2).dump(value)
+    return file.getvalue().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
+
+
+def batch(n: int, **labels: list[int]) -> bytes:
+    planes = np.zeros((n, 3, 1024), np.uint8)
+    planes[:, 0], planes[:, 1], planes[:, 2] = 10, 20, 30
+    planes[:, 0, 1] = np.arange(n)  # red of the second pixel of the first row
+    return dump({b"data": planes.reshape(n, 3072), **{name.encode(): values for name, values in labels.items()}})
+
+
+def ten() -> dict[str, bytes]:
+    names = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
+    files = {name: batch(4, labels=[i % 3, 0, 1, 2]) for i, name in enumerate(names)}
+    return files | {"batches.meta": dump({b"label_names": [b"airplane", b"automobile", b"bird"]})}
+
+
+def hundred() -> dict[str, bytes]:
+    return {
+        "train": batch(4, fine_labels=[0, 1, 2, 3], coarse_labels=[0, 0, 1, 1]),
+        "test": batch(2, fine_labels=[3, 0], coarse_labels=[1, 0]),
+        "meta": dump(
+            {b"fine_label_names": [b"apple", b"pear", b"bee", b"ant"], b"coarse_label_names": [b"fruit", b"insects"]}
+        ),
+    }
+
+
+def unpack(folder: Path, files: dict[str, bytes]) -> Path:
+    folder.mkdir(parents=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+@pytest.mark.parametrize("layout", ["tar", "below", "itself"])
+def test_cifar10(tmp_path: Path, small: Small, write_tar: WriteTar, layout: str) -> None:
+    root = tmp_path
+    if layout == "tar":
+        write_tar(
+            tmp_path / "cifar-10-python.tar.gz",
+            {f"cifar-10-batches-py/{name}": data for name, data in ten().items()},
+            "w:gz",
+        )
+    else:
+        folder = unpack(tmp_path / "cifar-10-batches-py", ten())
+        root = folder if layout == "itself" else tmp_path
+    data = load_dataset("CIFAR-10", root, _info=small("cifar10", train=20, test=4, classes=3))
+    assert data.classes == ["airplane", "automobile", "bird"]
+    assert data.labels[[0, 4, 8, 20]].tolist() == [0, 1, 2, 2]
+    assert data.train_rows.tolist() == list(range(20))
+    image = decode(data.catalog[23])
+    assert image.size == (32, 32)
+    assert (image.getpixel((0, 0)), image.getpixel((1, 0))) == ((10, 20, 30), (3, 20, 30))
+
+
+def test_cifar20_is_cifar100_with_superclasses(tmp_path: Path, small: Small) -> None:
+    unpack(tmp_path / "cifar100" / "cifar-100-python", hundred())
+    fine = load_dataset("cifar100", tmp_path, _info=small("cifar100", train=4, test=2, classes=4))
+    coarse = load_dataset("cifar20", tmp_path, _info=small("cifar20", train=4, test=2, classes=2))
+    assert fine.labels.tolist() == [0, 1, 2, 3, 3, 0]
+    assert coarse.labels.tolist() == [0, 0, 1, 1, 1, 0]
+    assert (fine.classes[2], coarse.classes) == ("bee", ["fruit", "insects"])
+    assert fine.catalog.fingerprint == coarse.catalog.fingerprint
+
+
+class Malicious:
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.target),)
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_malicious_pickle_is_refused_and_not_run(tmp_path: Path, protocol: int) -> None:
+    data = pickle.dumps({"data": Malicious(tmp_path / "owned")}, protocol=protocol)
+    with pytest.raises(ValueError, match=r"asks to load (posix|nt)\.mkdir, which no official file does"):
+        load_arrays(io.BytesIO(data), "data_batch_1")
+    assert not (tmp_path / "owned").exists()
+
+
+def test_a_malicious_batch_in_the_archive_is_refused(tmp_path: Path, write_tar: WriteTar) -> None:
+    files = ten() | {"data_batch_3": pickle.dumps(Malicious(tmp_path / "owned"))}
+    write_tar(tmp_path / "cifar-10-python.tar.gz", {f"cifar-10-batches-py/{n}": d for n, d in files.items()}, "w:gz")
+    with pytest.raises(ValueError, match="'data_batch_3' asks to load"):
+        load_dataset("cifar10", tmp_path)
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"cbuiltins\neval\n(S'1'\ntR.",
+        b"cnumpy\nload\n(S'x'\ntR.",
+        b"cnumpy.core.multiarray\nscalar\n.",
+        b"c__builtin__\ngetattr\n.",
+        pickle.dumps({"data": np.array([{}], object)}),
+        pickle.dumps({"data": np.zeros(3)}),
+        b"",
+        b"\x80\x02}q\x00",
+        pickle.dumps([1, 2]),
+    ],
+)
+def test_other_pickles_end_in_one_sentence(data: bytes) -> None:
+    with pytest.raises(ValueError, match="get the official file again"):
+        load_arrays(io.BytesIO(data), "meta")
+
+
+def test_a_missing_batch_is_told(tmp_path: Path) -> None:
+    files = ten()
+    del files["data_batch_5"]
+    unpack(tmp_path / "cifar-10-batches-py", files)
+    with pytest.raises(ValueError, match="needs 'data_batch_5'"):
+        load_dataset("cifar10", tmp_path)
+
+
+def test_a_cut_archive_is_told(tmp_path: Path, write_tar: WriteTar) -> None:
+    path = write_tar(tmp_path / "cifar-10-python.tar.gz", ten(), "w:gz")
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ValueError, match=r"cannot be read as a tar\.gz"):
+        load_dataset("cifar10", tmp_path)
