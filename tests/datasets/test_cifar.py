@@ -34,7 +34,8 @@ class Python2Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
 def dump(value: Any) -> bytes:
     file = io.BytesIO()
     Python2Pickler(file, protocol=2).dump(value)
-    return file.getvalue().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
+    data = file.getvalue().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
+    return data.replace(b"X\x02\x00\x00\x00u1", b"U\x02u1")  # the name of the type, too, was a str of Python 2
 
 
 def batch(n: int, **labels: list[int]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import tarfile
@@ -45,8 +46,10 @@ def read_imagenet(info: DatasetInfo, root: Path) -> Dataset:
     if tested and tested[-1][0] > len(truth):
         raise ValueError(f"{tested[-1][1]!r} in '{val_place}' has no line in the ground truth of '{kit}'.")
 
-    images = [(f"train/{wnid}/{name}", train, place) for wnid, name, place in chosen]
-    images += [(f"val/{name}", val, place) for _, name, place in tested]
+    images = itertools.chain(
+        ((f"train/{wnid}/{name}", train, place) for wnid, name, place in chosen),
+        ((f"val/{name}", val, place) for _, name, place in tested),
+    )
     labels = [numbers[wnid] for wnid, _, _ in chosen]
     labels += [numbers[wnid_of[int(truth[number - 1])]] for number, _, _ in tested]
     split = np.repeat(np.array([0, 1], np.int8), [len(chosen), len(tested)])
