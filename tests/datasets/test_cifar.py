@@ -131,7 +131,8 @@ def test_a_malicious_batch_in_the_archive_is_refused(tmp_path: Path, write_tar: 
         b"cnumpy.core.multiarray\nscalar\n.",
         b"c__builtin__\ngetattr\n.",
         pickle.dumps({"data": np.array([{}], object)}),
-        pickle.dumps({"data": np.zeros(3)}),
+        dump({b"data": np.zeros(3)}),
+        dump({b"data": np.zeros(3, np.int8)}),
         b"",
         b"\x80\x02}q\x00",
         pickle.dumps([1, 2]),
@@ -140,6 +141,12 @@ def test_a_malicious_batch_in_the_archive_is_refused(tmp_path: Path, write_tar: 
 def test_other_pickles_end_in_one_sentence(data: bytes) -> None:
     with pytest.raises(ValueError, match="get the official file again"):
         load_arrays(io.BytesIO(data), "meta")
+
+
+def test_another_number_of_class_names_is_told(tmp_path: Path, small: Small) -> None:
+    unpack(tmp_path / "cifar-10-batches-py", ten())
+    with pytest.raises(ValueError, match="has 3 class names, but needs 4"):
+        load_dataset("cifar10", tmp_path, _info=small("cifar10", train=20, test=4, classes=4))
 
 
 def test_a_missing_batch_is_told(tmp_path: Path) -> None:
