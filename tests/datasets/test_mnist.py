@@ -40,7 +40,7 @@ def test_reads_images_labels_and_split(tmp_path: Path, small: Small, packed: boo
     assert data.split.tolist() == [0] * 20 + [1] * 10
     assert data.test_rows.tolist() == list(range(20, 30))
     assert data.classes == list("0123456789")
-    assert data.catalog.ids[20] == "test/00000"
+    assert data.catalog.ids[20] == "test/00000.png"
     assert decode(data.catalog[27]).getpixel((0, 0)) == (7, 7, 7)
 
 

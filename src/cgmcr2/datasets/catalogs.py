@@ -32,16 +32,16 @@ class PixelSource:
 
 
 def pixel_catalog(origin: str, **parts: NDArray[np.uint8]) -> Catalog:
-    """The rows of arrays as a catalog; the id is ``part/row``, and the stamp comes from the pixels alone.
+    """The rows of arrays as a catalog; the id is ``part/row.png``, the name it is exported under; the stamp comes from the pixels.
 
     >>> catalog = pixel_catalog("memory", train=np.zeros((2, 4, 4), np.uint8), test=np.ones((1, 4, 4), np.uint8))
     >>> catalog.ids, catalog[2].open().getpixel((0, 0))
-    (['train/00000', 'train/00001', 'test/00000'], 1)
+    (['train/00000.png', 'train/00001.png', 'test/00000.png'], 1)
     """
     listing = Listing()
     for part, pixels in parts.items():
         for number, row in enumerate(np.ascontiguousarray(pixels)):
-            listing.add(f"{part}/{number:05d}", row.nbytes, zlib.crc32(row))
+            listing.add(f"{part}/{number:05d}.png", row.nbytes, zlib.crc32(row))
     return Catalog(listing, PixelSource([np.ascontiguousarray(pixels) for pixels in parts.values()]), origin)
 
 
