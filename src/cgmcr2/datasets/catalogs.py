@@ -32,7 +32,7 @@ class PixelSource:
 
 
 def pixel_catalog(origin: str, **parts: NDArray[np.uint8]) -> Catalog:
-    """The rows of arrays as a catalog. The id, ``part/row.png``, can name a file in an export; the stamp is of the pixels.
+    """The rows of arrays as a catalog. The id, ``part/row.png``, can name a file; the stamp is of the pixels.
 
     >>> catalog = pixel_catalog("memory", train=np.zeros((2, 4, 4), np.uint8), test=np.ones((1, 4, 4), np.uint8))
     >>> catalog.ids, catalog[2].open().getpixel((0, 0))
