@@ -58,5 +58,5 @@ def _settings(items: list[str]) -> dict[str, dict[str, Any]]:
         method, dot, setting = name.strip().rpartition(".")
         if not equals or not dot:
             raise ValueError(f"--set {item} is not understood; write --set METHOD.NAME=VALUE.")
-        found.setdefault(method, {})[setting] = options._parse(value.strip())
+        found.setdefault(method, {})[setting] = options.parse(value.strip())
     return found

@@ -44,7 +44,7 @@ def gather(
         name, equals, value = item.partition("=")
         if not equals:
             raise ValueError(f"--set {item} has no value; write --set NAME=VALUE.")
-        parameters[name.strip()] = _parse(value.strip())
+        parameters[name.strip()] = parse(value.strip())
     if clusters is not None:
         parameters["n_clusters"] = _number(clusters)
     if "n_clusters" not in parameters:
@@ -99,7 +99,7 @@ def _toml() -> Any:
         return importlib.import_module("tomli")
 
 
-def _parse(value: str) -> Any:
+def parse(value: str) -> Any:
     try:
         return json.loads(value.lower() if value.lower() in ("true", "false") else value)
     except json.JSONDecodeError:
