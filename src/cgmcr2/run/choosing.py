@@ -25,6 +25,8 @@ def choose_clusters(
     progress: bool = False,
 ) -> Choice:
     """The number of clusters of a feature file or of images; with a ``folder``, kept there as ``choice.json``."""
+    if not Path(source).exists():
+        raise FileNotFoundError(f"There is no file or folder {source}.")
     features: FeatureSource
     if is_features(source):
         features = select_part(load_feature_file(source), part)[0]
