@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
 import sklearn.cluster
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import enet_path
-from tqdm import tqdm
 
+from cgmcr2.self_expression import affinity, self_expression
 from cgmcr2.spectral import spectral_embedding
 
 from .base import Baseline, Float32, Int64, unit_rows
-
-Float64 = npt.NDArray[np.float64]
-
-OPTIMALITY = 1e-2  # a row that is missing by less than this, relative to tau, is not
-BLOCK = 128  # rows that are coded side by side: their products with all rows are one matrix product
 
 
 class EnSC(Baseline):
@@ -106,131 +95,3 @@ class EnSC(Baseline):
         vectors = spectral_embedding(A, self.n_clusters, seed)
         model = sklearn.cluster.KMeans(self.n_clusters, n_init=self.n_init, random_state=seed % 2**32).fit(vectors)
         return np.asarray(model.labels_, dtype=np.int64)
-
-
-def self_expression(
-    X: Float32,
-    tau: float,
-    beta: float,
-    *,
-    relative: bool = True,
-    candidates: int = 100,
-    max_rounds: int = 20,
-    verbose: bool = False,
-) -> sp.csr_array:
-    """The sparse ``C (n, n)``, empty diagonal, whose row j solves EnSC's problem for row j of ``X (n, D)``.
-
-    >>> C = self_expression(np.eye(3)[[0, 0, 1, 1]] + 0.1, 0.9, 50.0)
-    >>> (C.toarray() > 0.5).astype(int).tolist()
-    [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
-    """
-    n = len(X)
-    columns: list[Int64] = []
-    values: list[Float64] = []
-    with tqdm(total=n, desc="EnSC", unit="row", disable=not verbose, leave=False) as bar:
-        for rows in np.split(np.arange(n), range(BLOCK, n, BLOCK)):
-            cosines = X[rows] @ X.T  # (b, D) x (D, n) -> (b, n)
-            cosines[np.arange(len(rows)), rows] = 0
-            largest = np.maximum(np.abs(cosines).max(axis=1), 1e-12)
-            betas = beta * tau / largest if relative else np.full(len(rows), beta)
-            for support, c in _code(X, rows, cosines, betas, tau, candidates, max_rounds):
-                columns.append(support[c != 0])
-                values.append(c[c != 0])
-            bar.update(len(rows))
-    ends = np.concatenate([[0], np.cumsum([len(support) for support in columns])])
-    return sp.csr_array((np.concatenate(values), np.concatenate(columns), ends), shape=(n, n))
-
-
-def _code(
-    X: Float32, rows: Int64, cosines: Float32, betas: Float32, tau: float, candidates: int, max_rounds: int
-) -> list[tuple[Int64, Float64]]:
-    """Support and coefficients of each of ``rows``: solve on the candidates, ask the oracle point who is missing."""
-    m = min(candidates, len(X) - 1)
-    sizes = -np.abs(cosines)
-    sizes[np.arange(len(rows)), rows] = 1  # never its own candidate
-    problems = [
-        _Candidates(X, j, cosines[b], beta, np.argpartition(sizes[b], m - 1)[:m])
-        for b, (j, beta) in enumerate(zip(rows, betas, strict=True))
-    ]
-    unsolved = problems
-    for _ in range(max_rounds):
-        missing = np.abs(np.stack([p.solve(tau) for p in unsolved]) @ X.T)  # (b, D) x (D, n) -> (b, n)
-        unsolved = [p for p, scores in zip(unsolved, missing, strict=True) if p.extend(scores, tau, candidates)]
-        if not unsolved:
-            break
-    return [(p.support, p.c) for p in problems]
-
-
-class _Candidates:
-    """One row's problem on the rows of ``support``; their Gram matrix is kept and only added to."""
-
-    def __init__(self, X: Float32, j: int, cosines: Float32, beta: float, support: Int64) -> None:
-        self.X, self.j, self.cosines, self.beta, self.support = X, j, cosines, float(beta), support
-        self.S = X[support]
-        self.gram: Float64 = (self.S @ self.S.T).astype(np.float64)
-        self.c: Float64 = np.zeros(len(support))
-
-    def solve(self, tau: float) -> Float32:
-        """Solve on the candidates; the oracle point ``beta (x_j - c S)`` (D,)."""
-        y = self.X[self.j]
-        q = self.cosines[self.support].astype(np.float64)
-        self.c = elastic_net(self.gram, q, float(np.linalg.norm(y)), tau, self.beta, self.c)
-        return np.asarray(self.beta * (y - self.c.astype(np.float32) @ self.S))
-
-    def extend(self, scores: Float32, tau: float, most: int) -> bool:
-        """Add the rows (at most ``most``) whose score ``|x_i' delta|`` is above tau; whether there were any."""
-        scores[self.j] = scores[self.support] = 0
-        new = np.flatnonzero(scores > tau * (1 + OPTIMALITY))
-        if not len(new):
-            return False
-        new = new[np.argsort(-scores[new], kind="stable")[:most]]
-        kept = self.c != 0  # the others come back if they are needed
-        old, added = self.S[kept], self.X[new]
-        cross = old @ added.T
-        corner = added @ added.T
-        self.gram = np.block([[self.gram[np.ix_(kept, kept)], cross], [cross.T, corner]])
-        self.support, self.S = np.concatenate([self.support[kept], new]), np.concatenate([old, added])
-        self.c = np.concatenate([self.c[kept], np.zeros(len(new))])
-        return True
-
-
-def elastic_net(
-    gram: Float64, q: Float64, length: float, tau: float, beta: float, start: Float64 | None = None, tol: float = 1e-3
-) -> Float64:
-    """``argmin_c tau |c|_1 + (1 - tau)/2 |c|^2 + beta/2 (c'Gc - 2 c'q + length^2)`` for ``G (s, s)`` and ``q (s,)``.
-
-    ``length`` is that of the row to be written; the duality gap is below ``tol beta length^2``.
-
-    >>> elastic_net(np.eye(2), np.array([1.0, 0.1]), 1.0, 0.5, 1.0, tol=1e-9).round(3).tolist()
-    [0.333, 0.0]
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the next round goes on from here
-        # with the Gram matrix given, scikit-learn takes from y its length alone, and from X its shape; it divides the
-        # error by their common height, here 1
-        _, path, _ = enet_path(
-            np.empty((1, len(q)), order="F"),
-            np.array([length]),
-            l1_ratio=tau,
-            alphas=[1 / beta],
-            precompute=gram,
-            Xy=q,
-            coef_init=start,
-            check_input=False,
-            tol=tol,
-            max_iter=2000,
-        )
-    return np.asarray(path[:, 0], dtype=np.float64)
-
-
-def affinity(C: sp.csr_array, n_nonzero: int) -> sp.csr_array:
-    """``(|C| + |C|') / 2`` of the ``n_nonzero`` largest coefficients of each row, rows scaled to unit length first."""
-    C = sp.csr_array(abs(C))
-    for i in range(C.shape[0]):
-        row = C.data[C.indptr[i] : C.indptr[i + 1]]
-        if len(row) > n_nonzero:
-            row[np.argpartition(row, -n_nonzero)[:-n_nonzero]] = 0
-    C.eliminate_zeros()
-    lengths = np.sqrt(np.asarray((C * C).sum(axis=1)).ravel())
-    C = sp.csr_array(sp.diags_array(1 / np.maximum(lengths, 1e-12)) @ C)
-    return sp.csr_array((C + C.T) / 2)
