@@ -14,6 +14,7 @@ import pytest
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
+from cgmcr2.model import Network
 from cgmcr2.objectives import CgMCR2Objective
 from cgmcr2.training import Settings, Trained, resolve, train, trainer
 from cgmcr2.training.monitors import Monitor, read_metrics
@@ -94,6 +95,29 @@ def test_the_callers_random_state_is_left_alone(X: np.ndarray[Any, Any]) -> None
     torch.manual_seed(0)
     train(X, 3, SMALL)
     assert torch.equal(torch.rand(1), expected)
+
+
+@pytest.mark.parametrize("change", [{}, {"ema": 0.9, "warmup_epochs": 4.5}], ids=str)
+def test_watching_changes_nothing_and_sees_what_training_would_return(
+    X: np.ndarray[Any, Any], change: dict[str, Any]
+) -> None:
+    settings = dataclasses.replace(SMALL, **change)
+    seen: dict[int, tuple[dict[str, torch.Tensor], int]] = {}
+
+    def watch(epoch: int, network: Network, head: int) -> None:
+        assert not network.training
+        seen[epoch] = ({name: tensor.clone() for name, tensor in network.state_dict().items()}, head)
+        network.train()(torch.from_numpy(X))  # moves BatchNorm's statistics, of the copy only
+        torch.nn.init.zeros_(network.feature_out.weight)
+
+    watched, plain = train(X, 3, settings, watch=watch), train(X, 3, settings)
+    assert_same(watched, plain)
+    assert list(seen) == list(range(1, 16))
+    last, head = seen[15]
+    assert head == plain.head
+    for name, tensor in weights(plain).items():
+        assert torch.equal(tensor, last[name]), name
+    assert not torch.equal(seen[1][0]["pre_feature.weight"], last["pre_feature.weight"])
 
 
 @pytest.mark.parametrize("cut_at", [1, 17, 44])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import math
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from .config import Settings
 from .device import autocast, choose_device, choose_precision
 from .graph import NeighbourGraph
 from .interrupt import Interrupt
+from .modules import memberships, set_centroids
 from .monitors import MetricsFile, Monitor, Record
 from .reader import BatchReader
 from .schedule import Schedule
@@ -36,6 +40,8 @@ FLUSH_STEPS = 20  # figures are fetched from the device, and collapse is looked 
 CHECKPOINT_SECONDS = 30.0
 EMA_START = 20  # the first steps are no part of the running mean
 MAX_SKIPPED = 5  # steps in a row with a loss that is not finite before training gives up
+
+Watch = Callable[[int, Network, int], None]
 
 
 @dataclasses.dataclass
@@ -60,11 +66,13 @@ def train(
     folder: Path | None = None,
     progress: bool = False,
     tensorboard: bool = False,
+    watch: Watch | None = None,
 ) -> Trained:
     """Train a network on the rows of ``source (n, D)``.
 
     With a ``folder``, checkpoints and ``metrics.jsonl`` are kept there, and a training that was cut short goes on from
-    its last checkpoint, to the same result bit for bit.
+    its last checkpoint, to the same result bit for bit. ``watch(epoch, network, head)`` is called after each epoch
+    (1, 2, ...) and at the end, with a copy of the network as training would return it there.
     """
     n_given, D = source.shape[0], source.shape[1]
     if settings.sample and n_given > settings.sample:
@@ -123,7 +131,8 @@ def train(
     history = list(metrics.kept) if metrics else []
     board = _tensorboard(folder) if tensorboard else None
     generator = torch.Generator(where)
-    saved_at = time.monotonic()
+    saved_at, flushed_at = time.monotonic(), time.perf_counter()
+    has_head = settings.cluster_module == "head"
 
     with (
         Interrupt() as interrupt,
@@ -135,12 +144,19 @@ def train(
             X = reader.read(step)  # (n, D)
             with autocast(where, dtype):
                 Z, logits = network(X)  # (n, d), (h, n, k)
-            if settings.membership == "gumbel":
+            fine_tuning = stage == "fine-tuning"
+            record: Record = {"step": step, "epoch": step // plan.steps_per_epoch, "stage": stage, "lr": lr}
+            if not has_head and not fine_tuning:  # without a gradient there is no cut to learn from
+                Pi = Z.new_full((1, len(Z), n_clusters), 1 / n_clusters, dtype=torch.float32)
+            elif not has_head:
+                began = time.perf_counter()
+                Pi = memberships(Z, n_clusters, settings.cluster_module, settings.s, mix(seed, step))
+                record["module_seconds"] = round(time.perf_counter() - began, 6)
+            elif settings.membership == "gumbel":
                 Pi = gumbel_softmax(logits, settings.temperature, generator=generator.manual_seed(mix(seed, step)))
             else:
                 Pi = (logits.float() / settings.temperature).softmax(-1)
-            fine_tuning = stage == "fine-tuning"
-            use_cut = not fine_tuning or settings.cut_in_finetuning
+            use_cut = has_head and (not fine_tuning or settings.cut_in_finetuning)
             A = graph.edges(batches.rows(step), where) if graph and use_cut else None
             terms: Terms = objective(Z, Pi, use_cluster_rate=fine_tuning, use_cut=use_cut, A=A)
             loss = terms.total.mean()  # over the heads
@@ -163,9 +179,11 @@ def train(
             if settings.ema and step >= EMA_START:
                 average.update()
             figures = torch.stack([t.detach().expand(settings.n_heads) for t in terms[:5]])
-            record: Record = {"step": step, "epoch": step // plan.steps_per_epoch, "stage": stage, "lr": lr}
             monitor.add(record, figures, Pi.detach(), finite, first_of_stage=step in (0, plan.warmup_steps))
             facts["step"] = step + 1
+            epochs = facts["step"] / plan.steps_per_epoch
+            if watch and (epochs.is_integer() or facts["step"] == plan.total_steps):
+                watch(math.ceil(epochs), _as_it_is(network, average), monitor.best_head())
 
             at_interval = (step + 1) % FLUSH_STEPS == 0
             stopping = step + 1 == plan.total_steps or interrupt.requested
@@ -173,6 +191,8 @@ def train(
             if not (at_interval or stopping or due):
                 continue
             records = monitor.flush()
+            seconds = (time.perf_counter() - flushed_at) / len(records)  # no step is waited for: their mean
+            records = [{**each, "seconds": round(seconds, 6)} for each in records]
             history += records
             if metrics:
                 metrics.append(records)
@@ -183,7 +203,7 @@ def train(
             bar.set_postfix(_postfix(records[-1], n_clusters), refresh=True)
             if int(monitor.skipped) >= MAX_SKIPPED:
                 raise FloatingPointError(_why_not_finite(records[-1], figures, settings, dtype))
-            if at_interval and not stopping:
+            if at_interval and not stopping and has_head:
                 watch_collapse(monitor, network, objective, optimizer, settings, facts, seed)
             if checkpoint and (due or stopping):
                 kept = {**monitor.state(), **{f"mean.{name}": tensor for name, tensor in average.mean.items()}}
@@ -191,10 +211,14 @@ def train(
                 saved_at = time.monotonic()
             if stopping:
                 break
+            flushed_at = time.perf_counter()
 
     if board:
         board.close()
     average.use()
+    network.eval()
+    if not has_head:
+        set_centroids(network, source, n_clusters, settings, seed)
     finished = facts["step"] == plan.total_steps
     if not finished:
         warnings.warn(
@@ -202,7 +226,14 @@ def train(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return Trained(network.eval(), monitor.best_head(), history, facts["gamma"], finished)
+    return Trained(network, monitor.best_head(), history, facts["gamma"], finished)
+
+
+def _as_it_is(network: Network, average: Average) -> Network:
+    """A copy in evaluation mode, with the mean of the weights where one is kept: the training's own is not touched."""
+    seen = copy.deepcopy(network)
+    seen.load_state_dict({**network.state_dict(), **average.mean})
+    return seen.eval()
 
 
 def _network_config(settings: Settings, D: int, n_clusters: int) -> NetworkConfig:
@@ -214,6 +245,7 @@ def _network_config(settings: Settings, D: int, n_clusters: int) -> NetworkConfi
         depth=settings.depth,
         n_heads=settings.n_heads,
         projection=min(settings.projection, D) or None,
+        centroids=settings.cluster_module != "head",
         bn_momentum=settings.bn_momentum,
     )
 
