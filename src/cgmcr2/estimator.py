@@ -47,6 +47,8 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         Same number, same machine: same labels.
     hidden_dim, embedding_dim, depth, n_heads, projection : network; see ``cgmcr2.training.Settings``
     eps, gamma, penalty, affinity, s, membership, temperature, cut_in_finetuning, graph, guide : objective
+    cluster_module : {"head", "k-means", "spectral", "ensc"}, default=None ("head")
+        What finds the clusters of a batch. All but "head" are the paper's ablation, see docs/settings.md.
     sample, batch_size, neighbours, ema, warmup_epochs, finetune_epochs, lr, weight_decay : optimisation
     device : {"auto", "cpu", "cuda", "mps", ...}, default="auto"
     precision : {"auto", "float32", "bfloat16"}, default="auto"
@@ -95,6 +97,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         s: int | None = None,
         membership: str | None = None,
         temperature: float | None = None,
+        cluster_module: str | None = None,
         cut_in_finetuning: bool | None = None,
         graph: str | None = None,
         guide: float | None = None,
@@ -125,6 +128,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.s = s
         self.membership = membership
         self.temperature = temperature
+        self.cluster_module = cluster_module
         self.cut_in_finetuning = cut_in_finetuning
         self.graph = graph
         self.guide = guide

@@ -40,7 +40,9 @@ def curves(metrics: Sequence[Mapping[str, Any]], most: int = 12) -> list[Curve]:
     """
     keys = dict.fromkeys([*TITLES, *(key for line in metrics for key in line)])
     drawn = [
-        curve for key in keys if key not in ("step", "epoch", "stage", "seconds") and (curve := _curve(metrics, key))
+        curve
+        for key in keys
+        if key not in ("step", "epoch", "stage", "seconds", "module_seconds") and (curve := _curve(metrics, key))
     ]
     return drawn[:most]
 

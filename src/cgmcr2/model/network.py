@@ -21,6 +21,7 @@ class NetworkConfig:
     depth: int = 1  # hidden layers in each head
     n_heads: int = 1  # cluster heads on the one trunk
     projection: int | None = None  # the input is scaled to unit rows and mapped to so many directions first
+    centroids: bool = False  # logits are cosines of Z with k directions, in place of cluster heads
     bn_momentum: float = 0.1  # weight of the newest batch in BatchNorm's running statistics
 
     def __post_init__(self) -> None:
@@ -41,6 +42,9 @@ class Network(nn.Module):
     (``set_projection``), and ``Z`` starts as the first d of them: a random embedding forgets the geometry that is
     already in the features, and small data never recovers it.
 
+    With ``centroids`` there is no cluster head: the logits (1, n, k) are the cosines of ``Z`` with k directions that
+    ``set_centroids`` gives.
+
     The heads' hidden layers have the same shape, so they are computed together: one product for the first layers of
     all heads, batched products after that. ``Z`` is returned as the head gives it; ``embed`` gives unit rows.
 
@@ -52,11 +56,13 @@ class Network(nn.Module):
 
     input_mean: Tensor
     input_map: Tensor
+    centroids: Tensor
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.config = config
-        c, m = config, 1 + config.n_heads
+        c, self.n_parts = config, 1 if config.centroids else 1 + config.n_heads  # heads, the feature head too
+        m = self.n_parts
         width = c.projection or c.in_dim  # p, of what the layers see
         self.linear_path: nn.Linear | None = None
         if c.projection:
@@ -68,7 +74,10 @@ class Network(nn.Module):
         self.first_hidden = nn.Linear(c.hidden_dim, m * c.hidden_dim)  # the feature head's, then each cluster head's
         self.hidden = nn.ModuleList(StackedLinear(m, c.hidden_dim, c.hidden_dim) for _ in range(c.depth - 1))
         self.feature_out = nn.Linear(c.hidden_dim, c.embedding_dim)
-        self.cluster_out = StackedLinear(c.n_heads, c.hidden_dim, c.n_clusters)
+        if c.centroids:
+            self.register_buffer("centroids", torch.zeros(c.n_clusters, c.embedding_dim))
+        else:
+            self.cluster_out = StackedLinear(c.n_heads, c.hidden_dim, c.n_clusters)
         if self.linear_path is not None:  # the embedding starts as the projection alone
             nn.init.eye_(self.linear_path.weight)
             nn.init.zeros_(self.feature_out.weight)
@@ -76,7 +85,7 @@ class Network(nn.Module):
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """``X (n, D)`` -> ``Z (n, d)`` not normalised, ``logits (h, n, k)``."""
-        n, m = len(X), 1 + self.config.n_heads
+        n, m = len(X), self.n_parts
         if self.linear_path is not None:
             with torch.autocast(X.device.type, enabled=False):  # directions of small variance need all their digits
                 X = (F.normalize(X, dim=1) - self.input_mean) @ self.input_map  # (n, D) x (D, p) -> (n, p)
@@ -87,6 +96,8 @@ class Network(nn.Module):
         Z = self.feature_out(H[0])  # (n, h) x (h, d) -> (n, d)
         if self.linear_path is not None:
             Z = Z + self.linear_path(X)
+        if self.config.centroids:
+            return Z, (F.normalize(Z, dim=1) @ self.centroids.to(Z.dtype).T).unsqueeze(0)
         return Z, self.cluster_out(H[1:])
 
     def embed(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,6 +112,13 @@ class Network(nn.Module):
             raise ValueError("This network has no projection; build it with NetworkConfig(projection=p).")
         self.input_mean.copy_(mean)
         self.input_map.copy_(matrix)
+
+    @torch.no_grad()
+    def set_centroids(self, centroids: Tensor) -> None:
+        """From now on the logits are cosines with the rows of ``centroids (k, d)``, which are saved."""
+        if not self.config.centroids:
+            raise ValueError("This network has cluster heads; build it with NetworkConfig(centroids=True).")
+        self.centroids.copy_(F.normalize(centroids, dim=1))
 
 
 class StackedLinear(nn.Module):

@@ -31,6 +31,7 @@ class Settings:
     s: int = 10  # entries kept in each row of the affinity
     membership: Literal["gumbel", "softmax"] = "gumbel"
     temperature: float = 1.0
+    cluster_module: Literal["head", "k-means", "spectral", "ensc"] = "head"  # what finds the clusters in each step
     cut_in_finetuning: bool = True  # off in one row of the paper's ablation
     graph: Literal["batch", "whole"] = "batch"  # A from the batch's Z, or the neighbours in the whole data set
     guide: float = 0.0  # weight, falling to 0 over the warm-up, of a consensus partition that the heads start from
@@ -67,6 +68,11 @@ class Settings:
         _require(self, "ema", 0 <= self.ema < 1, "at least 0 and below 1")
         if self.graph == "whole" and not self.neighbours:
             raise ValueError("graph='whole' needs neighbours, the number of edges at each point; give at least 1.")
+        if self.cluster_module != "head" and (self.n_heads > 1 or self.guide):
+            raise ValueError(
+                f"cluster_module={self.cluster_module!r} has no cluster heads, but n_heads is {self.n_heads} and guide "
+                f"{self.guide:g}; leave them out, or give 1 and 0."
+            )
         if self.warmup_epochs + self.finetune_epochs == 0:
             raise ValueError("warmup_epochs and finetune_epochs are both 0; at least one must be above 0.")
         for name, choices in _CHOICES.items():
@@ -83,6 +89,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "penalty": ("squared", "norm"),
     "affinity": ("cosine_topk", "gaussian", "doubly_stochastic", "cosine"),
     "membership": ("gumbel", "softmax"),
+    "cluster_module": ("head", "k-means", "spectral", "ensc"),
     "graph": ("batch", "whole"),
     "schedule": ("constant-cosine", "reference"),
 }
@@ -143,6 +150,8 @@ def resolve(preset: Preset, n: int, k: int, D: int, overrides: dict[str, Any] | 
         values = _reference(k)
     else:
         values = _auto(n, k, D, given)
+    if given.get("cluster_module", "head") != "head":  # what concerns cluster heads alone
+        values |= {"n_heads": 1, "guide": 0.0, "act_on_collapse": False}
     return Settings(**{**values, **given})
 
 
