@@ -27,7 +27,7 @@ def test_a_table_is_printed_and_saved(features: Path, tmp_path: Path, capsys: py
     assert "fitted on all rows (200 rows) and labelled it" in shown.out
     assert "k-means, seed 0: ACC" in shown.err
     assert (tmp_path / "out" / "table.csv").exists()
-    assert '"settings": {"s": 5}' in (tmp_path / "out" / "runs.jsonl").read_text()
+    assert '"s": 5,' in (tmp_path / "out" / "runs.jsonl").read_text()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from cgmcr2.reproduce import compare
 from cgmcr2.reproduce.compare import _resolve
+from cgmcr2.reproduce.job import Job, complete_settings
 from cgmcr2.reproduce.table import agreement, draw, to_csv, to_markdown
 
 
@@ -66,6 +67,25 @@ def test_only_what_is_missing_is_run(done: Path) -> None:
     assert len(again.runs) == 2
     with pytest.raises(ValueError, match="holds a comparison of other features, clusters or labels"):
         compare(done / "x.npz", 4, done / "out", methods=["k-means"])
+
+
+def test_a_default_that_has_changed_runs_again(done: Path) -> None:
+    log = done / "out" / "runs.jsonl"
+    before = log.read_text()
+    first, *others = before.splitlines()
+    run = json.loads(first)
+    assert run["settings"]["n_init"] == 10  # it was not given
+    run["settings"]["n_init"] = 11
+    log.write_text("\n".join([json.dumps(run), *others]) + "\n")
+    told: list[str] = []
+    compare(done / "x.npz", 3, done / "out", methods=["k-means", "ensc"], seeds=1, tell=told.append)
+    assert [line.partition(",")[0] for line in told] == ["k-means"]
+
+
+def test_the_presets_settings_are_complete(tmp_path: Path) -> None:
+    job = Job(str(write(tmp_path / "x.npz")), "auto", 0, 3, {"gamma": 7}, "labels", str(tmp_path))
+    settings = complete_settings(job, 60, 6)
+    assert (settings["gamma"], settings["batch_size"], settings["preset"]) == (7, 60, "auto")
 
 
 def test_failures_are_rows_and_are_tried_again(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from cgmcr2._files import write_json
 from cgmcr2.features.sources import load_feature_file
 
-from .job import Job, known_methods, text_embeddings
+from .job import Job, complete_settings, known_methods, text_embeddings
 from .table import draw, to_csv, to_markdown
 
 NO_TEXT = "needs text embeddings of nouns: an array 'text' in the .npz, or --set tac.text=FILE"
@@ -60,6 +60,9 @@ def compare(
 ) -> Comparison:
     """Run ``methods`` with seeds 0, 1, ... on a feature file into ``folder``; runs that are there are not done again.
 
+    A run is there if it has the same settings, those that were not given included: a default that has changed since
+    runs again.
+
     Where the file has a split, a method is fitted on split 0 and predicts split 1 (one that cannot predict clusters
     split 1 itself); else all rows are fitted and labelled. A run that fails, crashes or exceeds ``limit`` seconds is a
     row that says so, and is tried again the next time. ``settings[method]`` overrides its published settings. "all" is
@@ -77,6 +80,8 @@ def compare(
     if "tac" in wanted and "text" not in given.get("tac", {}) and text_embeddings(source) is None:
         skipped["tac"] = NO_TEXT
         wanted.remove("tac")
+    fitted = len(file.rows("train")) or len(file.rows("all"))
+    shape = (fitted, file.features.shape[1])
     del file  # the runs load it themselves
     runs = _read(folder)
     jobs = [
@@ -84,11 +89,12 @@ def compare(
         for seed in range(seeds)
         for method in wanted
     ]
-    missing = [job for job in jobs if not _is_done(runs.get(job.stem), job)]
+    complete = {job.stem: complete_settings(job, *shape) for job in jobs}
+    missing = [job for job in jobs if not _is_done(runs.get(job.stem), complete[job.stem])]
     with tqdm(total=len(missing), unit="run", disable=not progress) as bar:
         for job in missing:
             bar.set_description(f"{job.method}, seed {job.seed}")
-            result = {"method": job.method, "seed": job.seed, "settings": job.settings, **_run(job, limit)}
+            result = {"method": job.method, "seed": job.seed, "settings": complete[job.stem], **_run(job, limit)}
             with (folder / "runs.jsonl").open("a", encoding="utf-8") as log:
                 log.write(json.dumps(result) + "\n")
             runs[job.stem] = result
@@ -133,8 +139,8 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
     return runs
 
 
-def _is_done(run: dict[str, Any] | None, job: Job) -> bool:
-    return run is not None and "error" not in run and run["settings"] == job.settings
+def _is_done(run: dict[str, Any] | None, settings: dict[str, Any]) -> bool:
+    return run is not None and "error" not in run and run["settings"] == settings
 
 
 def _run(job: Job, limit: float | None) -> dict[str, Any]:

@@ -88,6 +88,18 @@ def _model(job: Job) -> Any:
     return make(job.method, job.n_clusters, job.seed, **settings)
 
 
+def complete_settings(job: Job, n: int, D: int) -> dict[str, Any]:
+    """Every setting of the job's method for n rows of width D, those that were not given included, as JSON has them."""
+    try:
+        model = _model(job)
+        settings = model.get_params() | (dataclasses.asdict(model.plan(n, D)) if isinstance(model, CgMCR2) else {})
+    except (TypeError, ValueError):  # the run itself will say what is wrong with them
+        settings = job.settings
+    kept = {name: value for name, value in settings.items() if not isinstance(value, np.ndarray)}
+    plain: dict[str, Any] = json.loads(json.dumps(kept, default=str))
+    return plain
+
+
 def text_embeddings(features: str) -> npt.NDArray[Any] | None:
     """The array ``text`` of an .npz of features, where it has one: embeddings of nouns, for TAC."""
     if Path(features).suffix.lower() != ".npz":
