@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from cgmcr2 import _toml
 
 Clusters = Annotated[
     str | None, typer.Option("-k", "--clusters", help="How many clusters to find, or auto.", metavar="N")
@@ -84,19 +85,12 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"There is no settings file {path}.")
     text = path.read_text(encoding="utf-8")
     try:
-        values = json.loads(text) if path.suffix == ".json" else _toml().loads(text)
+        values = json.loads(text) if path.suffix == ".json" else _toml.loads(text)
     except ValueError as error:
         raise ValueError(f"{path} could not be read as settings ({error}).") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold names and values, but holds a {type(values).__name__}.")
     return dict(values.get("parameters", values))
-
-
-def _toml() -> Any:
-    try:
-        return importlib.import_module("tomllib")
-    except ImportError:  # Python 3.10
-        return importlib.import_module("tomli")
 
 
 def parse(value: str) -> Any:
