@@ -188,6 +188,38 @@ def sensitivity(
     return figure
 
 
+def tuning(
+    ladder: Sequence[Mapping[str, Any]],
+    trials: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    gamma: float,
+    score: str,
+) -> Figure:
+    """First the live clusters at each gamma of the ladder; then the ``score`` of every trial against each setting."""
+    figure = _figure(3 * (1 + len(names)), 3.2)
+    first, *others = figure.subplots(1, 1 + len(names))
+    known = [run for run in ladder if run["live"] is not None]
+    first.plot([run["gamma"] for run in known], [run["live"] for run in known], "o-", color=BLUE)
+    first.axvline(gamma, color=VERMILLION, linestyle="--", label=f"{gamma:g} is taken")
+    first.set_ylim(0, max((run["clusters"] for run in known), default=1) * 1.05)
+    first.set_ylabel("live clusters")
+    first.set_title("is $\\gamma$ feasible?")
+    done = [run for run in trials if run["score"] is not None]
+    best = max(done, key=lambda run: run["score"])
+    for axes, name in zip(others, names, strict=True):
+        style = {"color": BLUE, "marker": "o", "s": 22, "alpha": 0.8}
+        axes.scatter([run[name] for run in done], [100 * run["score"] for run in done], **style)
+        axes.scatter([best[name]], [100 * best["score"]], color=VERMILLION, marker="*", s=110, label="best", zorder=3)
+        axes.set_xlabel(name)
+    first.set_xlabel("gamma")
+    for axes in (first, *others):
+        _log_axis(axes)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="x-small")
+    others[0].set_ylabel(f"{score}, %")
+    return figure
+
+
 def architecture() -> Figure:
     """The network: the forward pass in black, what the gradients of Z (green) and Pi (orange) come from."""
     figure = _figure(9, 3.6)
@@ -274,6 +306,17 @@ def _curve_grid(panels: Mapping[str, Curves], draw: Callable[[Axes, Curves], lis
         place.set_title(name)
     _legend(figure, handles)
     return figure
+
+
+def _log_axis(axes: Axes) -> None:
+    """A logarithmic axis with plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _legend(figure: Figure, handles: Sequence[Any]) -> None:
