@@ -165,7 +165,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         source = self._validate(X, reset=True)
         n, D = source.shape[0], source.shape[1]
         self._check_n_clusters(n)
-        seed = _seed(self.random_state)
+        seed = seed_from(self.random_state)
         self.choice_ = choose_k(source, seed=seed, progress=self.verbose) if self.n_clusters == "auto" else None
         self.n_clusters_ = self.choice_.chosen if self.choice_ else int(self.n_clusters)
         self.settings_ = self._settings(n, D, self.n_clusters_)
@@ -231,7 +231,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             raise ValueError(f"{len(Z)} rows cannot be grouped into {self.n_clusters_} clusters; give more rows.")
         # as many neighbours for a cluster of its size here as the cut had in its batches
         s = max(3, round(self.settings_.s * len(Z) / min(self.settings_.batch_size, len(Z))))
-        return spectral_clustering(Z, self.n_clusters_, min(s, 100), seed=_seed(self.random_state))
+        return spectral_clustering(Z, self.n_clusters_, min(s, 100), seed=seed_from(self.random_state))
 
     def score(self, X: Any, y: Any = None) -> float:
         """The rate reduction ``R(Z) - Rc(Z, labels)`` of ``X`` in nats, label-free; higher is better separated."""
@@ -335,7 +335,12 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return hasattr(self, "network_")
 
 
-def _seed(random_state: Any) -> int:
+def seed_from(random_state: Any) -> int:
+    """A whole number from what scikit-learn takes as ``random_state``: a number, a generator, or None for chance.
+
+    >>> seed_from(7)
+    7
+    """
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     if random_state is None:

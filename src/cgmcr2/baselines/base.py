@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cgmcr2._files import replacing, write_json
-from cgmcr2.estimator import _seed
+from cgmcr2.estimator import seed_from
 from cgmcr2.features.sources import FeatureSource, check_finite, load_feature_file, read_rows
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Cluster ``X``: an array, memory map, tensor, path of features, or ``FeatureStore``. ``y`` is not used."""
         X = self._read(X, reset=True)
         self._check_n_clusters(len(X))
-        self.labels_ = np.asarray(self._fit(X, _seed(self.random_state)), dtype=np.int64)
+        self.labels_ = np.asarray(self._fit(X, seed_from(self.random_state)), dtype=np.int64)
         return self
 
     def predict(self, X: Any) -> Int64:
