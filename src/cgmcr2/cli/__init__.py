@@ -11,7 +11,22 @@ import typer
 
 from cgmcr2 import __version__
 
-from . import choose_k, cluster, compare, demo, doctor, embed, encoders, evaluate, export, fit, predict, report
+from . import (
+    choose_k,
+    cluster,
+    compare,
+    demo,
+    doctor,
+    embed,
+    encoders,
+    evaluate,
+    export,
+    fit,
+    predict,
+    report,
+    reproduce,
+    tune,
+)
 
 app = typer.Typer(
     name="cgmcr2",
@@ -49,6 +64,8 @@ for verb in (
     fit.fit,
     evaluate.evaluate,
     compare.compare,
+    reproduce.reproduce,
+    tune.tune,
     encoders.encoders,
     demo.demo,
     doctor.doctor,

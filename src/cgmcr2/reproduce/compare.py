@@ -5,20 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from tqdm import tqdm
 
 from cgmcr2._files import write_json
 from cgmcr2.features.sources import load_feature_file
 
 from .job import Job, complete_settings, known_methods, text_embeddings
+from .runner import run_missing
 from .table import draw, to_csv, to_markdown
 
 NO_TEXT = "needs text embeddings of nouns: an array 'text' in the .npz, or --set tac.text=FILE"
@@ -83,25 +78,13 @@ def compare(
     fitted = len(file.rows("train")) or len(file.rows("all"))
     shape = (fitted, file.features.shape[1])
     del file  # the runs load it themselves
-    runs = _read(folder)
     jobs = [
         Job(source, method, seed, n_clusters, given.get(method, {}), labels, str(folder.resolve()))
         for seed in range(seeds)
         for method in wanted
     ]
-    complete = {job.stem: complete_settings(job, *shape) for job in jobs}
-    missing = [job for job in jobs if not _is_done(runs.get(job.stem), complete[job.stem])]
-    with tqdm(total=len(missing), unit="run", disable=not progress) as bar:
-        for job in missing:
-            bar.set_description(f"{job.method}, seed {job.seed}")
-            result = {"method": job.method, "seed": job.seed, "settings": complete[job.stem], **_run(job, limit)}
-            with (folder / "runs.jsonl").open("a", encoding="utf-8") as log:
-                log.write(json.dumps(result) + "\n")
-            runs[job.stem] = result
-            if tell is not None:
-                with bar.external_write_mode():
-                    tell(_line(result))
-            bar.update()
+    complete = [(job, complete_settings(job, *shape)) for job in jobs]
+    runs = run_missing(complete, folder, limit=limit, progress=progress, tell=tell)
     return Comparison(folder, [runs[job.stem] for job in jobs], skipped)
 
 
@@ -125,55 +108,3 @@ def _claim(folder: Path, request: dict[str, Any]) -> None:
         raise ValueError(f"{folder} is not empty and holds no comparison; choose a new folder.")
     else:
         write_json(path, request)
-
-
-def _read(folder: Path) -> dict[str, dict[str, Any]]:
-    """The last run of each method and seed. A line that was cut short by a crash is left out."""
-    path, runs = folder / "runs.jsonl", {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            run = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        runs[f"{run['method']}-{run['seed']}"] = run
-    return runs
-
-
-def _is_done(run: dict[str, Any] | None, settings: dict[str, Any]) -> bool:
-    return run is not None and "error" not in run and run["settings"] == settings
-
-
-def _run(job: Job, limit: float | None) -> dict[str, Any]:
-    """The result of a job in a process of its own, or ``{"error": why there is none}``."""
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "job.json"
-        write_json(path, dataclasses.asdict(job))
-        try:
-            ended = subprocess.run(
-                [sys.executable, "-m", "cgmcr2.reproduce.job", str(path)],
-                capture_output=True,
-                timeout=limit,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return {"error": f"not done within {limit:g} seconds"}
-        result = path.with_suffix(".result.json")
-        if result.exists():
-            found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-            return found
-    if ended.returncode < 0:
-        why = "as the system does when memory runs out" if ended.returncode == -signal.SIGKILL else "a crash"
-        return {"error": f"ended by {signal.Signals(-ended.returncode).name}, {why}"}
-    last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
-    return {"error": f"ended with code {ended.returncode}: {last[0]}"}
-
-
-def _line(run: dict[str, Any]) -> str:
-    head = f"{run['method']}, seed {run['seed']}:"
-    if "error" in run:
-        return f"{head} failed: {run['error']}"
-    names = ("acc", "nmi", "ari") if "acc" in run else ("silhouette",)
-    scores = [
-        f"{name.upper() if len(name) == 3 else name} {100 * run[name]:.1f} %" for name in names if run[name] is not None
-    ]
-    return f"{head} {'  '.join(scores)}  {run['seconds']:.1f} s"

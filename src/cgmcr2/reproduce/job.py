@@ -1,4 +1,4 @@
-"""One run of one method on one feature file: what a comparison starts in a process of its own.
+"""One run of one method on one feature file: what comparisons and tables start in a process of its own.
 
 ``python -m cgmcr2.reproduce.job JOB.json``: the job's result is written to the path that it names.
 """
@@ -19,7 +19,8 @@ from cgmcr2._files import replacing, write_json
 from cgmcr2.baselines import METHODS, make
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import score_labels
-from cgmcr2.features.sources import load_feature_file, read_rows
+from cgmcr2.features.sources import FeatureFile, load_feature_file, read_rows
+from cgmcr2.training import train
 
 PRESETS = ("auto", "paper", "reference")  # of CgMCR2 itself
 SAMPLE = 2000  # rows that the silhouette is taken of: it compares all pairs
@@ -38,30 +39,33 @@ class Job:
     settings: dict[str, Any]
     labels: str  # the array of labels in the file
     output: str  # the folder of the comparison
+    name: str = ""  # of its files and its line, where method and seed are not enough
+    label: str = ""  # for people, likewise
+    part: str = "test"  # the rows that are judged: of the test split, of the train split, or all
+    rows: int = 0  # at most so many rows are fitted, and at most so many judged; 0: all
+    spectral: bool = False  # CgMCR²'s embedding is clustered by spectral clustering too
+    timing: int = 0  # only time an iteration on so many rows
 
     @property
     def stem(self) -> str:
-        return f"{self.method}-{self.seed}"
+        return self.name or f"{self.method}-{self.seed}"
+
+    @property
+    def title(self) -> str:
+        return f"{self.label or self.method}, seed {self.seed}"
 
 
 def run(job: Job) -> dict[str, Any]:
-    """Fit, predict and judge; the predicted labels are saved as ``labels/METHOD-SEED.npy``."""
+    """Fit, predict and judge; the predicted labels are saved as ``labels/STEM.npy``."""
     file = load_feature_file(job.features, labels=job.labels)
-    fitted, judged = file.rows("train"), file.rows("test")
-    split = file.split is not None and len(fitted) > 0 and len(judged) > 0
-    if not split:
-        fitted = judged = file.rows("all")
+    if job.timing:
+        return time_iteration(job, file)
+    fitted, judged, protocol = _rows(job, file)
     model = _model(job)
-    can_predict = getattr(model, "can_predict", True)
-    names = ("split 0", "split 1") if split else ("all rows", "all rows")
+    if fitted is not judged and not getattr(model, "can_predict", True):
+        fitted, protocol = judged, f"fitted on split 1 ({len(judged):,} rows) and labelled it; it cannot predict"
     X = read_rows(file.features, judged)
-    if split and can_predict:
-        X_fit = read_rows(file.features, fitted)
-        protocol = f"fitted on {names[0]} ({len(fitted):,} rows), predicted {names[1]} ({len(judged):,} rows)"
-    else:
-        X_fit = X
-        protocol = f"fitted on {names[1]} ({len(judged):,} rows) and labelled it"
-        protocol += "; it cannot predict" if split else ""
+    X_fit = X if fitted is judged else read_rows(file.features, fitted)
     start = time.perf_counter()
     predicted: Int64 = model.fit(X_fit).labels_ if X_fit is X else model.fit(X_fit).predict(X)
     seconds = time.perf_counter() - start
@@ -75,8 +79,49 @@ def run(job: Job) -> dict[str, Any]:
         "protocol": protocol,
     }
     if file.labels is not None:
-        result |= score_labels(np.asarray(file.labels)[judged], predicted)._asdict()
+        known = np.asarray(file.labels)[judged]
+        result |= score_labels(known, predicted)._asdict()
+        if job.spectral:
+            result["spectral"] = score_labels(known, model.spectral_labels(X))._asdict()
     return result
+
+
+def _rows(job: Job, file: FeatureFile) -> tuple[Int64, Int64, str]:
+    """The rows to fit, the rows to judge (the same array where they are the same), and both in words."""
+    fitted, judged = _some(file.rows("train"), job.rows), _some(file.rows("test"), job.rows)
+    if file.split is None or not len(fitted) or not len(judged) or job.part == "all":
+        rows = _some(file.rows("all"), job.rows)
+        return rows, rows, f"fitted on all rows ({len(rows):,} rows) and labelled it"
+    if job.part == "train":
+        return fitted, fitted, f"fitted on split 0 ({len(fitted):,} rows) and labelled it"
+    return fitted, judged, f"fitted on split 0 ({len(fitted):,} rows), predicted split 1 ({len(judged):,} rows)"
+
+
+def _some(rows: Int64, most: int) -> Int64:
+    """At most so many of the rows, the same ones each time."""
+    if not most or len(rows) <= most:
+        return rows
+    return np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+
+
+def time_iteration(job: Job, file: FeatureFile) -> dict[str, Any]:
+    """Seconds that an iteration of the fine-tuning takes on a batch of ``timing`` rows, and the memory it needs.
+
+    The fewest of several goes: what else the machine does only adds to it.
+    """
+    rows = file.rows("all")[: job.timing]
+    if len(rows) < job.timing:
+        raise ValueError(f"{job.features} has {len(rows)} rows; to time a batch of {job.timing} it needs as many.")
+    X = read_rows(file.features, rows)
+    settings = {**job.settings, "batch_size": job.timing, "warmup_epochs": 0}  # an epoch is one step
+
+    def seconds(steps: int) -> list[float]:
+        model = CgMCR2(job.n_clusters, preset=job.method, **{**settings, "finetune_epochs": steps})
+        history = train(X, job.n_clusters, model.plan(*X.shape), seed=job.seed).history
+        return [record["seconds"] for record in history]
+
+    first = min(seconds(1))  # with what is done only once
+    return {"seconds_per_iteration": min(seconds(2 if first > 1 else 40)), "memory_mb": peak_memory()}
 
 
 def _model(job: Job) -> Any:

@@ -1,0 +1,98 @@
+"""``cgmcr2 reproduce``: the paper's tables, with our numbers beside the paper's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import options
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Tables by name or topic, such as table-6 or strategies; or all.")
+    ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            "--features", help="The folder of features: cifar10.npz, cifar10-*.npz, or a feature store cifar10."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The folder to make (or to go on with).")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="Say which tables there are.")] = False,
+    only: Annotated[
+        str | None, typer.Option("--only", help="Some of the data sets, with commas, such as cifar10,cifar100.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="Runs of each cell, with seeds 0, 1, ...  [default: 3]")
+    ] = None,
+    protocol: Annotated[
+        str,
+        typer.Option(help="head: label the test rows; spectral: cluster their embedding; train; all (train and test)."),
+    ] = "head",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="At reduced size, for slow machines; the table says so.")
+    ] = False,
+    rows: Annotated[
+        int | None, typer.Option("--rows", help="Fit at most so many rows, and judge at most so many.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of CgMCR² (x2: doubled), or METHOD.NAME=VALUE."),
+    ] = None,
+    limit: Annotated[float | None, typer.Option(help="Give up a run after so many seconds.")] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Run tables of the paper on your features; runs that are there already are not done again."""
+    from cgmcr2.reproduce import list_experiments, load_experiment
+    from cgmcr2.reproduce import reproduce as run
+    from cgmcr2.reproduce.render import to_text
+
+    every = list_experiments()
+    if show:
+        width = max(len(experiment.topic) for experiment in every)
+        for experiment in every:
+            typer.echo(
+                f"{experiment.name:9} {experiment.topic:{width}} {experiment.title} ({', '.join(experiment.datasets)})"
+            )
+        return
+    if not names or features is None or output is None:
+        raise ValueError(
+            "Say which table, where its features are and where to write, as in: reproduce table-6 --features DIR "
+            "-o DIR; --list shows the tables."
+        )
+    chosen = every if names == ["all"] else [load_experiment(name) for name in names]
+    for experiment in chosen:
+        table = run(
+            experiment,
+            features,
+            output,
+            only=[name.strip() for name in (only or "").split(",") if name.strip()],
+            seeds=seeds,
+            protocol=protocol,
+            quick=quick,
+            rows=rows,
+            settings=_settings(settings or []),
+            limit=limit,
+            progress=not quiet,
+            tell=None if quiet else lambda line: typer.echo(line, err=True),
+        )
+        paths = table.save(output)
+        typer.echo(to_text(table))
+        typer.echo(f"Saved: {paths[0]}, {', '.join(path.suffix for path in paths[1:])}\n")
+
+
+def _settings(items: list[str]) -> dict[str, dict[str, Any]]:
+    """``NAME=VALUE`` items under "paper", ``METHOD.NAME=VALUE`` items under their method."""
+    found: dict[str, dict[str, Any]] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise ValueError(f"--set {item} has no value; write --set NAME=VALUE or --set METHOD.NAME=VALUE.")
+        method, _, setting = name.strip().rpartition(".")
+        found.setdefault(method or "paper", {})[setting] = options.parse(value.strip())
+    return found
