@@ -314,14 +314,15 @@ def _log_axis(axes: Axes) -> None:
 
     axes.set_xscale("log")
     low, high = axes.get_xlim()
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 300 else (1,)))
+    subs = (1, 2, 3, 5, 7) if high < 12 * low else (1, 2, 5) if high < 300 * low else (1,)
+    axes.xaxis.set_major_locator(LogLocator(subs=subs))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _legend(figure: Figure, handles: Sequence[Any]) -> None:
     names = [str(handle.get_label()) for handle in handles]
-    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 6), frameon=False)
+    figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 6), frameon=False)
 
 
 def _matrix(axes: Axes, matrix: Float, kind: str) -> Any:
