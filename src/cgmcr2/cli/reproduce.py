@@ -1,4 +1,4 @@
-"""``cgmcr2 reproduce``: the paper's tables, with our numbers beside the paper's."""
+"""``cgmcr2 reproduce``: the paper's tables, with our numbers beside the paper's, and its figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from . import options
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Tables by name or topic, such as table-6 or strategies; or all.")
+        list[str] | None,
+        typer.Argument(help="Tables and figures by name or topic, such as table-6 or strategies; or all."),
     ] = None,
     features: Annotated[
         Path | None,
@@ -23,7 +24,7 @@ def reproduce(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The folder to make (or to go on with).")
     ] = None,
-    show: Annotated[bool, typer.Option("--list", help="Say which tables there are.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="Say which tables and figures there are.")] = False,
     only: Annotated[
         str | None, typer.Option("--only", help="Some of the data sets, with commas, such as cifar10,cifar100.")
     ] = None,
@@ -47,42 +48,57 @@ def reproduce(
     limit: Annotated[float | None, typer.Option(help="Give up a run after so many seconds.")] = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Run tables of the paper on your features; runs that are there already are not done again."""
-    from cgmcr2.reproduce import list_experiments, load_experiment
+    """Run tables and draw figures of the paper on your features; what was run already is not run again."""
     from cgmcr2.reproduce import reproduce as run
+    from cgmcr2.reproduce.figures import SENSITIVITY, PaperFigure, draw_figure, draw_sensitivity, find, list_all
     from cgmcr2.reproduce.render import to_text
 
-    every = list_experiments()
+    every = list_all()
     if show:
-        width = max(len(experiment.topic) for experiment in every)
-        for experiment in every:
-            typer.echo(
-                f"{experiment.name:9} {experiment.topic:{width}} {experiment.title} ({', '.join(experiment.datasets)})"
-            )
+        width = max(len(each.topic) for each in every)
+        for each in every:
+            of = f" ({', '.join(each.datasets)})" if each.datasets else ""
+            typer.echo(f"{each.name:9} {each.topic:{width}} {each.title}{of}")
         return
     if not names or features is None or output is None:
         raise ValueError(
-            "Say which table, where its features are and where to write, as in: reproduce table-6 --features DIR "
-            "-o DIR; --list shows the tables."
+            "Say which table or figure, where the features are and where to write, as in: reproduce table-6 "
+            "--features DIR -o DIR; --list shows them all."
         )
-    chosen = every if names == ["all"] else [load_experiment(name) for name in names]
-    for experiment in chosen:
+    given = _settings(settings or [])
+    chosen = [name.strip() for name in (only or "").split(",") if name.strip()]
+    for each in every if names == ["all"] else [find(name) for name in names]:
+        if isinstance(each, PaperFigure):
+            drawn = draw_figure(
+                each,
+                features,
+                output,
+                only=chosen,
+                quick=quick,
+                rows=rows,
+                settings=given.get("paper"),
+                progress=not quiet,
+            )
+            typer.echo("\n".join([f"{each.paper}: {each.title}", *drawn.notes, f"Saved: {drawn.paths[0]}, .pdf\n"]))
+            continue
         table = run(
-            experiment,
+            each,
             features,
             output,
-            only=[name.strip() for name in (only or "").split(",") if name.strip()],
+            only=chosen,
             seeds=seeds,
             protocol=protocol,
             quick=quick,
             rows=rows,
-            settings=_settings(settings or []),
+            settings=given,
             limit=limit,
             progress=not quiet,
             tell=None if quiet else lambda line: typer.echo(line, err=True),
         )
         paths = table.save(output)
         typer.echo(to_text(table))
+        if each.name in SENSITIVITY:
+            paths += draw_sensitivity(table, output, quick=quick, settings=given.get("paper")).paths
         typer.echo(f"Saved: {paths[0]}, {', '.join(path.suffix for path in paths[1:])}\n")
 
 

@@ -94,7 +94,7 @@ def list_experiments() -> list[Experiment]:
     """
     folder = resources.files(__package__) / "experiments"
     names = [entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")]
-    return [_shipped(name) for name in sorted(names, key=_place)]
+    return [_shipped(name) for name in sorted(names, key=place)]
 
 
 def load_experiment(name: str) -> Experiment:
@@ -105,7 +105,7 @@ def load_experiment(name: str) -> Experiment:
     """
     every = list_experiments()
     for experiment in every:
-        if _plain(name) in (_plain(experiment.name), _plain(experiment.paper), _plain(experiment.topic)):
+        if plain(name) in (plain(experiment.name), plain(experiment.paper), plain(experiment.topic)):
             return experiment
     raise ValueError(f"There is no experiment {name!r}; there are {', '.join(found.name for found in every)}.")
 
@@ -180,12 +180,12 @@ def _shipped(name: str) -> Experiment:
     return parse_experiment(name, text)
 
 
-def _place(name: str) -> tuple[bool, bool, str, int]:
+def place(name: str) -> tuple[bool, bool, str, int]:
     """Tables before figures, main text before supplement, by number."""
     kind, _, number = name.partition("-")
     letter = number.rstrip("0123456789")
     return kind == "figure", letter != "", letter, int(number.removeprefix(letter) or 0)
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())

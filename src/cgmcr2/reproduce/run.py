@@ -99,8 +99,8 @@ def reproduce(
     store, folder = Path(features), Path(folder)
     if not store.is_dir():
         raise FileNotFoundError(f"There is no folder {store}; give the folder that holds the features.")
-    _check_folder(folder)
-    chosen = _choose(experiment, only)
+    check_folder(folder)
+    chosen = choose(experiment.name, experiment.datasets, only)
     there: dict[str, Features] = {}
     notes = []
     for name in chosen:
@@ -197,23 +197,19 @@ class _Plan:
         return dataclasses.replace(job, name=name, label=label), complete
 
 
-def _choose(experiment: Experiment, only: Sequence[str]) -> list[str]:
-    """The data sets of the table that were asked for, in its order."""
-    wanted = {dataset_info(name).name for name in only} or set(experiment.datasets)
-    strange = wanted - set(experiment.datasets)
+def choose(name: str, datasets: Sequence[str], only: Sequence[str]) -> list[str]:
+    """Those of the data sets of table or figure ``name`` that were asked for, in its order."""
+    wanted = {dataset_info(each).name for each in only} or set(datasets)
+    strange = wanted - set(datasets)
     if strange:
-        raise ValueError(
-            f"{experiment.name} has no data set {sorted(strange)[0]}; it has {', '.join(experiment.datasets)}."
-        )
-    return [name for name in experiment.datasets if name in wanted]
+        raise ValueError(f"{name} has no data set {sorted(strange)[0]}; it has {', '.join(datasets) or 'none'}.")
+    return [each for each in datasets if each in wanted]
 
 
-def _check_folder(folder: Path) -> None:
-    if (
-        folder.exists()
-        and any(folder.iterdir())
-        and not ((folder / "runs.jsonl").exists() and not (folder / "compare.json").exists())
-    ):
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that holds something else than tables and figures."""
+    ours = any((folder / name).exists() for name in ("runs.jsonl", "observed"))
+    if folder.exists() and any(folder.iterdir()) and (not ours or (folder / "compare.json").exists()):
         raise ValueError(f"{folder} is not empty and holds no reproduction; choose a new folder.")
 
 
