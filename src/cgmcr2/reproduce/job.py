@@ -180,13 +180,17 @@ def peak_memory() -> float | None:
     return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
+def attempt(job: Job) -> dict[str, Any]:
+    """The result of a job, or ``{"error": what went wrong}``."""
+    try:
+        return run(job)
+    except Exception as error:  # whatever it is, it is this method's row
+        return {"error": " ".join(str(error).split()) or type(error).__name__}
+
+
 def main(path: Path) -> None:
     job = Job(**json.loads(path.read_text(encoding="utf-8")))
-    try:
-        result = run(job)
-    except Exception as error:  # whatever it is, it is this method's row
-        result = {"error": " ".join(str(error).split()) or type(error).__name__}
-    write_json(path.with_suffix(".result.json"), result)
+    write_json(path.with_suffix(".result.json"), attempt(job))
 
 
 def known_methods() -> list[str]:
