@@ -62,8 +62,8 @@ def reproduce(
         return
     if not names or features is None or output is None:
         raise ValueError(
-            "Say which table or figure, where the features are and where to write, as in: reproduce table-6 "
-            "--features DIR -o DIR; --list shows them all."
+            "Say which table, where its features are and where to write, as in: reproduce table-6 --features DIR "
+            "-o DIR; --list shows the tables and figures."
         )
     given = _settings(settings or [])
     chosen = [name.strip() for name in (only or "").split(",") if name.strip()]

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 Float = npt.NDArray[np.floating[Any]]
 Int = npt.NDArray[np.integer[Any]]
 
-# Okabe and Ito's colours, told apart with every kind of colour vision; black is kept for text, yellow for dark grounds
+# Okabe and Ito's colours, told apart with every kind of colour vision; grey for yellow, which is too light on white
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
-COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, "#000000", "#F0E442")
+COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, "#000000", "#999999")
 MARKERS = "os^Dv<>Pp*XhH"
 SHADES = {"X": "Blues", "Z": "Blues", "Pi": "Oranges"}  # one hue, ever darker: readable in grey too
 NAMES = {"X": "$|XX^\\top|$", "Z": "$|ZZ^\\top|$", "Pi": "$|\\Pi\\Pi^\\top|$"}

@@ -114,7 +114,7 @@ def find(name: str) -> Experiment | PaperFigure:
     for each in every:
         if plain(name) in (plain(each.name), plain(each.paper), plain(each.topic)):
             return each
-    raise ValueError(f"There is no table or figure {name!r}; there are {', '.join(each.name for each in every)}.")
+    raise ValueError(f"There is no experiment {name!r}; there are {', '.join(each.name for each in every)}.")
 
 
 def draw_figure(
