@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ENCODER = "clip-vit-l14"
+SIZE = ("hidden_dim", "lr")  # what --quick changes here; the epochs are what the figures are about
 SENSITIVITY = {"figure-4": ("gamma", "eps"), "figure-5": ("hidden_dim", "depth")}  # tables that are drawn too
 TITLES = {"gamma": "$\\gamma$", "eps": "$\\epsilon$", "hidden_dim": "width", "depth": "hidden layers"}
 
@@ -147,7 +148,7 @@ def draw_figure(
             notes.append(f"{dataset_info(name).title} is left out: {error}")
             continue
         values = {"hidden_dim": 4096, **paper_settings(name)[1]}
-        size = {key: QUICK[key] for key in ("hidden_dim", "lr")} if quick else {}
+        size = {key: QUICK[key] for key in SIZE} if quick else {}
         seen[dataset_info(name).title] = observe(
             name,
             load_feature_file(found.path, labels=found.labels),
@@ -162,12 +163,17 @@ def draw_figure(
     if figure.datasets and not seen:
         raise FileNotFoundError(f"{' '.join(notes)} So there is nothing to draw.")
     drawn = figure.draw(seen, ", ".join(dict.fromkeys(encoders)))
-    protocols = dict.fromkeys(one.protocol for one in seen.values())
     if seen:
-        size_note = f"; width {_widths(seen)}" if quick or settings else ""
-        text = f"{', '.join(dict.fromkeys(encoders))} features; {'; '.join(protocols)}{size_note}"
-        figures.footnote(drawn, text)
-        notes.insert(0, text)
+        facts = [
+            f"{', '.join(dict.fromkeys(encoders))} features",
+            *dict.fromkeys(one.protocol for one in seen.values()),
+        ]
+        if quick:
+            facts.append(f"reduced size: {', '.join(f'{name} {QUICK[name]}' for name in SIZE)}")
+        if settings:
+            facts.append(f"with {', '.join(f'{name} {value}' for name, value in settings.items())}")
+        notes.insert(0, "; ".join(facts))
+        figures.footnote(drawn, notes[0])
     return Drawn(figures.save_figure(drawn, folder / figure.name), notes)
 
 
@@ -201,7 +207,3 @@ def _tsne(rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         2, init="pca", perplexity=min(30.0, (len(rows) - 1) / 3), random_state=0
     ).fit_transform(unit)
     return positions
-
-
-def _widths(seen: Seen) -> str:
-    return ", ".join(str(width) for width in dict.fromkeys(one.width for one in seen.values()))

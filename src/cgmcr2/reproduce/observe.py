@@ -36,7 +36,6 @@ class Observed:
     snapshots: list[Snapshot]
     curves: Curves
     protocol: str
-    width: int  # of the network
 
 
 def observe(
@@ -99,7 +98,7 @@ def observe(
     terms = {name: [float(line[name] or 0) for line in history] for name in ("R", "Rc", "cut", "penalty")}
     terms["Lncut"] = [cut + penalty for cut, penalty in zip(terms.pop("cut"), terms.pop("penalty"), strict=True)]
     curves = Curves(terms, scores, schedule.steps_per_epoch, schedule.warmup_steps)
-    seen = Observed(X[shown], y[shown], snapshots, curves, protocol, plan.hidden_dim)
+    seen = Observed(X[shown], y[shown], snapshots, curves, protocol)
     if kept:
         _write(kept, seen, identity)
     return seen
@@ -125,5 +124,4 @@ def _read(path: Path, identity: dict[str, Any]) -> Observed | None:
         snapshots = [
             Snapshot(epoch, archive[f"Z-{epoch}"], archive[f"Pi-{epoch}"], acc) for epoch, acc in facts["snapshots"]
         ]
-        curves, width = Curves(**facts["curves"]), identity["settings"]["hidden_dim"]
-        return Observed(archive["X"], archive["labels"], snapshots, curves, identity["protocol"], width)
+        return Observed(archive["X"], archive["labels"], snapshots, Curves(**facts["curves"]), identity["protocol"])
