@@ -34,7 +34,7 @@ class Settings:
     cluster_module: Literal["head", "k-means", "spectral", "ensc"] = "head"  # what finds the clusters in each step
     cut_in_finetuning: bool = True  # off in one row of the paper's ablation
     graph: Literal["batch", "whole"] = "batch"  # A from the batch's Z, or the neighbours in the whole data set
-    guide: float = 0.0  # weight, falling to 0 over the warm-up, of a consensus partition that the heads start from
+    guide: float = 0.0  # weight at first, falling over the warm-up, of a consensus partition that the heads are led by
 
     # Batches and optimisation
     sample: int = 0  # rows, drawn at random, that training is given of a larger data set; 0: all of them

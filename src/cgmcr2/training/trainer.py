@@ -39,6 +39,7 @@ from .start import prepare
 FLUSH_STEPS = 20  # figures are fetched from the device, and collapse is looked for, this often
 CHECKPOINT_SECONDS = 30.0
 EMA_START = 20  # the first steps are no part of the running mean
+GUIDE_LEFT = 0.3  # of the first partition's weight, to which it falls over the warm-up
 MAX_SKIPPED = 5  # steps in a row with a loss that is not finite before training gives up
 
 Watch = Callable[[int, Network, int], None]
@@ -160,10 +161,11 @@ def train(
             A = graph.edges(batches.rows(step), where) if graph and use_cut else None
             terms: Terms = objective(Z, Pi, use_cluster_rate=fine_tuning, use_cut=use_cut, A=A)
             loss = terms.total.mean()  # over the heads
-            if guide is not None and not fine_tuning:
+            if guide is not None:
                 targets = guide[torch.from_numpy(batches.rows(step)).to(where)]  # (n,)
                 guidance = F.cross_entropy(logits.float().flatten(0, 1), targets.repeat(settings.n_heads))
-                loss = loss + settings.guide * (1 - step / plan.warmup_steps) * guidance
+                weight = settings.guide * max(GUIDE_LEFT, 1 - step / max(plan.warmup_steps, 1))
+                loss = loss + weight * guidance
 
             optimizer.zero_grad(set_to_none=True)
             dZ, dlogits = _backward(loss, Z, logits)
