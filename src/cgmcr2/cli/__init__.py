@@ -15,6 +15,7 @@ from . import (
     choose_k,
     cluster,
     compare,
+    datasets,
     demo,
     doctor,
     embed,
@@ -67,6 +68,7 @@ for verb in (
     reproduce.reproduce,
     tune.tune,
     encoders.encoders,
+    datasets.datasets,
     demo.demo,
     doctor.doctor,
 ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ from . import options
 
 
 def cluster(
-    source: Annotated[Path, typer.Argument(help="A folder of images, a list or CSV of paths, a zip, tar or npz.")],
+    source: options.Images,
     output: options.Output,
     clusters: options.Clusters = None,
     encoder: Annotated[str, typer.Option("--encoder", help="What turns an image into numbers.")] = "bundled",
@@ -21,11 +20,13 @@ def cluster(
     settings: options.Set = None,
     device: options.Device = "auto",
     precision: options.Precision = None,
+    data: options.Data = None,
+    download: options.Download = False,
     report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
     quiet: options.Quiet = False,
 ) -> None:
     """Find the groups of your images; a run that was cut short goes on where it was."""
-    from cgmcr2.run import cluster_images
+    from cgmcr2.run import cluster_images, open_run
 
     parameters = options.gather(config, clusters, preset, seed, precision, settings)
     options.build(parameters)
@@ -33,6 +34,8 @@ def cluster(
         source,
         parameters.pop("n_clusters"),
         output,
+        data=data,
+        download=download,
         encoder=encoder,
         report=report,
         progress=not quiet,
@@ -41,6 +44,10 @@ def cluster(
     )
     options.say_choice(output)
     typer.echo(f"{len(clustering.ids):,} images in {len(clustering.clusters)} clusters: {output / 'labels.csv'}")
+    if data is not None:
+        evaluation = open_run(output, device=device).evaluate(output / "features")
+        typer.echo(f"By the data set's labels: {evaluation.scores}")
+        typer.echo(f"Protocol: {evaluation.protocol}")
     if (output / "errors.csv").exists():
         typer.echo(f"Some files could not be read, with the reasons: {output / 'errors.csv'}")
     if report:

@@ -11,9 +11,15 @@ from . import options
 
 
 def compare(
-    features: Annotated[Path, typer.Argument(help="A feature file (.npy, .npz, .pt, .parquet) or a feature store.")],
+    features: Annotated[
+        Path,
+        typer.Argument(help="A feature file (.npy, .npz, .pt, .parquet), a feature store, or a data set's name."),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The folder to make (or to go on with).")],
-    clusters: Annotated[int, typer.Option("-k", "--clusters", help="How many clusters to find.", metavar="N")],
+    clusters: Annotated[
+        int | None,
+        typer.Option("-k", "--clusters", help="How many clusters to find.  [a data set's: its classes]", metavar="N"),
+    ] = None,
     methods: Annotated[
         str, typer.Option("--methods", help="all, or names with commas, such as auto,k-means,spectral.")
     ] = "all",
@@ -25,12 +31,24 @@ def compare(
     labels: Annotated[
         str, typer.Option(help="The array of labels in the file; they judge and nothing else.")
     ] = "labels",
+    data: options.Data = None,
+    download: options.Download = False,
+    encoder: Annotated[
+        str, typer.Option("--encoder", help="What turns the images of a data set into numbers.")
+    ] = "bundled",
     limit: Annotated[float | None, typer.Option(help="Give up a run after so many seconds.")] = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Compare methods in one table; runs that are there already are not done again."""
+    from cgmcr2.datasets import embed_dataset, is_dataset, load_dataset
     from cgmcr2.reproduce import compare as run
 
+    if data is not None and is_dataset(features) and not features.exists():
+        dataset = load_dataset(str(features), data, download=download)
+        features = embed_dataset(dataset, encoder, output / "features", progress=not quiet).path
+        clusters = clusters or dataset.info.classes
+    if clusters is None:
+        raise ValueError("The number of clusters is not given; say how many to find, such as -k 10.")
     comparison = run(
         features,
         clusters,

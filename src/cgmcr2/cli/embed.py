@@ -12,7 +12,7 @@ from . import options
 
 
 def embed(
-    source: Annotated[Path, typer.Argument(help="A folder of images, a list or CSV of paths, a zip, tar or npz.")],
+    source: options.Images,
     output: Annotated[Path, typer.Option("-o", "--output", help="The feature store to make (or to go on with).")],
     encoder: Annotated[str, typer.Option("--encoder", help="What turns an image into numbers.")] = "bundled",
     batch_size: Annotated[
@@ -24,14 +24,16 @@ def embed(
     dtype: Annotated[
         str | None, typer.Option("--dtype", help="On disk: float32, or float16 for half the size.  [default: float32]")
     ] = None,
+    data: options.Data = None,
+    download: options.Download = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Turn images into features; only what is new or changed is computed, also after an interruption."""
+    from cgmcr2.datasets import keep_labels, open_images
     from cgmcr2.encoders import load_encoder
     from cgmcr2.features import extract
-    from cgmcr2.images import Catalog
 
-    catalog = Catalog.from_source(source, exclude=[output])
+    catalog, dataset = open_images(source, data, download=download, exclude=[output])
     model = load_encoder(encoder)
     start = time.perf_counter()
     store = extract(
@@ -43,6 +45,8 @@ def embed(
         dtype=dtype,
         progress=not quiet,
     )
+    if dataset:
+        keep_labels(store, dataset)
     rate = f" at {store.added / (time.perf_counter() - start):.0f} images/s" if store.added else ""
     typer.echo(f"{len(store):,} images, {store.added:,} of them embedded now{rate}: {output}")
     errors = output / "errors.csv"

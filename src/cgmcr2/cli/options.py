@@ -13,6 +13,10 @@ from cgmcr2 import _toml
 Clusters = Annotated[
     str | None, typer.Option("-k", "--clusters", help="How many clusters to find, or auto.", metavar="N")
 ]
+Images = Annotated[
+    Path,
+    typer.Argument(help="A folder of images, a list or CSV of paths, a zip, tar or npz; or a data set's name."),
+]
 Output = Annotated[Path, typer.Option("-o", "--output", help="The run folder to make (or to go on with).")]
 PresetOption = Annotated[str | None, typer.Option("--preset", help="auto, paper or reference.  [default: auto]")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Same seed, same machine: same labels.  [default: 0]")]
@@ -24,6 +28,10 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Any setting, such as --set gamma=50; see docs/settings.md."),
 ]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Where the files of a data set are; see cgmcr2 datasets.", metavar="DIR")
+]
+Download = Annotated[bool, typer.Option("--download", help="Fetch the files of a data set that are not there.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, mps.")]
 Precision = Annotated[str | None, typer.Option("--precision", help="auto, float32 or bfloat16.  [default: auto]")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress bars.")]

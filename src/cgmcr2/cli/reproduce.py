@@ -41,6 +41,11 @@ def reproduce(
     rows: Annotated[
         int | None, typer.Option("--rows", help="Fit at most so many rows, and judge at most so many.")
     ] = None,
+    data: options.Data = None,
+    download: options.Download = False,
+    encoder: Annotated[
+        str | None, typer.Option("--encoder", help="What embeds a data set.  [default: the table's]")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of CgMCR² (x2: doubled), or METHOD.NAME=VALUE."),
@@ -85,6 +90,9 @@ def reproduce(
             each,
             features,
             output,
+            data=data,
+            download=download,
+            encoder=encoder,
             only=chosen,
             seeds=seeds,
             protocol=protocol,

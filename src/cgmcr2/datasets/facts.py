@@ -32,7 +32,7 @@ class DatasetInfo:
     homepage: str
     folders: tuple[str, ...]  # where to look below the root, before the root itself; downloads go to the first
     downloads: tuple[Download, ...] = ()
-    obtain: str = "give download=True (where there is a network), or put the official files there"
+    obtain: str = "let it be downloaded (download=True, --download) or put the official files there"
 
     @property
     def rows(self) -> int:
@@ -50,6 +50,7 @@ _CIFAR_100 = _downloads(
     "https://www.cs.toronto.edu/~kriz/", **{"cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85"}
 )
 _IMAGENET_LICENCE = "ImageNet's terms: research and education only, not commercial"
+_FROM_IMAGENET = "none of its own that we found; its images are ImageNet's: research and education only, not commercial"
 
 _ALL = (
     DatasetInfo(
@@ -157,7 +158,7 @@ _ALL = (
         classes=120,
         train=20_580,
         test=0,
-        licence=_IMAGENET_LICENCE,
+        licence=_FROM_IMAGENET,
         citation="A. Khosla, N. Jayadevaprakash, B. Yao, L. Fei-Fei. Novel dataset for fine-grained image "
         "categorization. FGVC workshop, CVPR, 2011.",
         homepage="http://vision.stanford.edu/aditya86/ImageNetDogs/",
@@ -176,7 +177,7 @@ _ALL = (
         classes=200,
         train=100_000,
         test=10_000,  # the validation set: the labels of the test set were never published
-        licence=_IMAGENET_LICENCE,
+        licence=_FROM_IMAGENET,
         citation="Y. Le, X. Yang. Tiny ImageNet visual recognition challenge. CS 231N, Stanford, 2015.",
         homepage="http://cs231n.stanford.edu/",
         folders=("tinyimagenet",),

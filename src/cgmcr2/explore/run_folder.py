@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cgmcr2.clustering import Clustering
+from cgmcr2.datasets import load_dataset
 from cgmcr2.explore.projection import Method
 from cgmcr2.explore.report import write_report
 from cgmcr2.features.sources import FeatureSource, Subset, load_feature_file
@@ -76,7 +77,8 @@ def find_images(info: dict[str, Any], clustering: Clustering, images: str | os.P
     place = images if images is not None else info.get("source")
     if place is None:
         raise ValueError("The run does not say where its images are; give the folder or archive that holds them.")
-    catalog = Catalog.from_source(place)
+    data = info.get("data") if images is None else None
+    catalog = load_dataset(str(place), data).catalog if data else Catalog.from_source(place)
     if not set(clustering.ids).intersection(catalog.ids):
         raise ValueError(f"{os.fspath(place)} holds none of the run's images; give the folder or archive that does.")
     return catalog

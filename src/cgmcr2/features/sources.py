@@ -106,8 +106,8 @@ def load_feature_file(path: str | os.PathLike[str], *, labels: str = "labels") -
     """Read a feature file, or the folder of a ``FeatureStore``. A .npy and a store stay on disk, memory-mapped.
 
     .npz: ``features``, optionally ``labels``, ``split``, ``classes``, ``fingerprint``; .pt: ``features``, ``ys``;
-    .parquet: a column ``features`` of lists, optionally ``labels``, ``split``, ``id``. ``labels`` names another array
-    to take the labels from.
+    .parquet: a column ``features`` of lists, optionally ``labels``, ``split``, ``id``; a store of a data set has its
+    labels and split. ``labels`` names another array to take the labels from.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "x.npz"
@@ -118,7 +118,7 @@ def load_feature_file(path: str | os.PathLike[str], *, labels: str = "labels") -
     """
     path = Path(path)
     if path.is_dir():
-        return _from_store(path)
+        return _from_store(path, labels)
     if not path.exists():
         raise FileNotFoundError(f"There is no file or folder {path}.")
     suffix = path.suffix.lower()
@@ -208,11 +208,20 @@ _READERS = {
 }
 
 
-def _from_store(path: Path) -> FeatureFile:
+def _from_store(path: Path, labels: str) -> FeatureFile:
+    from .known import read_known
     from .store import FeatureStore
 
     store = FeatureStore.open(path)
-    return FeatureFile(store, ids=list(store.ids), fingerprint=store.fingerprint)
+    known = read_known(store)
+    return FeatureFile(
+        store,
+        labels=known.get(labels),
+        split=known.get("split"),
+        classes=[str(name) for name in known["classes"]] if "classes" in known else None,
+        ids=list(store.ids),
+        fingerprint=store.fingerprint,
+    )
 
 
 def _to_numpy(tensor: Any) -> npt.NDArray[Any]:

@@ -104,7 +104,7 @@ def _claim(folder: Path, request: dict[str, Any]) -> None:
     if path.exists():
         if json.loads(path.read_text(encoding="utf-8")) != request:
             raise ValueError(f"{folder} holds a comparison of other features, clusters or labels; take another folder.")
-    elif folder.exists() and any(folder.iterdir()):
+    elif folder.exists() and any(path.name != "features" for path in folder.iterdir()):  # those it may have embedded
         raise ValueError(f"{folder} is not empty and holds no comparison; choose a new folder.")
     else:
         write_json(path, request)

@@ -18,7 +18,7 @@ from cgmcr2.datasets import dataset_info
 
 from .compare import NO_TEXT
 from .experiment import Experiment, Row, override
-from .features import Features, find_features
+from .features import Features, provide_features
 from .job import Job, complete_settings, text_embeddings
 from .runner import Run, run_missing
 
@@ -73,6 +73,9 @@ def reproduce(
     features: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     *,
+    data: str | os.PathLike[str] | None = None,
+    download: bool = False,
+    encoder: str | None = None,
     only: Sequence[str] = (),
     seeds: int | None = None,
     protocol: str = "head",
@@ -86,6 +89,8 @@ def reproduce(
     """Run ``experiment`` on what the folder ``features`` holds of its data sets; runs that ``folder`` has are not done
     again, whichever table they were done for.
 
+    Where that folder lacks a data set whose files are in ``data`` (``download``: fetch those that are not), they are
+    embedded into it by ``encoder``, the table's own if none is named; a data set without either is left out.
     ``only``: some of its data sets. ``protocol``: "head" fits the train split and labels the test split with the
     cluster head; "spectral" clusters the embedding of the test split; "train" fits and labels the train split, "all"
     both together. ``quick``: at reduced size, see ``QUICK``. ``rows``: at most so many rows fitted, and judged.
@@ -97,7 +102,7 @@ def reproduce(
     if count < 1:
         raise ValueError(f"The number of seeds is {count}; give at least 1.")
     store, folder = Path(features), Path(folder)
-    if not store.is_dir():
+    if not store.is_dir() and data is None:
         raise FileNotFoundError(f"There is no folder {store}; give the folder that holds the features.")
     check_folder(folder)
     chosen = choose(experiment.name, experiment.datasets, only)
@@ -105,8 +110,10 @@ def reproduce(
     notes = []
     for name in chosen:
         try:
-            there[name] = find_features(name, store, experiment.encoder)
-        except (OSError, ValueError) as error:
+            there[name] = provide_features(
+                name, store, experiment.encoder, data=data, download=download, given=encoder, progress=progress
+            )
+        except (OSError, ValueError, ImportError) as error:
             notes.append(f"{dataset_info(name).title} is left out: {error}")
     if not there:
         raise FileNotFoundError(f"{' '.join(notes)} So there is nothing to run.")
@@ -132,9 +139,9 @@ def reproduce(
     protocols = {
         _in_words(run, plan.by(row)) for row in experiment.rows for name in there for run in done[row.label, name]
     }
-    made_by = {f"{dataset_info(name).title}: {own.encoder}" for name, own in there.items()}
+    origins = {f"{dataset_info(name).title}: {own.encoder}" for name, own in there.items()}
     facts = [
-        f"Features: {'; '.join(sorted(made_by))}. The paper's: {experiment.encoder}.",
+        f"Features: {'; '.join(sorted(origins))}. The paper's: {experiment.encoder}.",
         *(f"Protocol: {words}." for words in sorted(protocols - {""})),
         f"Ours is the mean ± std over {count} seeds." if count > 1 else "Ours is of one seed.",
     ]
