@@ -140,6 +140,7 @@ def draw_figure(
     check_folder(folder)
     chosen = choose(figure.name, figure.datasets, only)
     figures.need_matplotlib()  # before an hour of training, not after it
+    (folder / "observed").mkdir(parents=True, exist_ok=True)
     seen, encoders, notes = {}, [], []
     for name in chosen:
         try:

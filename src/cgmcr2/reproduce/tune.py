@@ -57,9 +57,10 @@ def tune(
     """Search eps, gamma and s for a feature file into ``folder``; runs that are there are not done again.
 
     First gamma is doubled until the clusters no longer collapse (``docs/tune.md``). Then ``trials`` settings are tried,
-    the preset's own first, each with ``seeds`` seeds on at most ``rows`` rows. ``by``: "agreement", the label-free
-    quality of docs/trust.md, or "labels", the accuracy of the rows fitted; then every output says so. ``settings`` are
-    kept fixed. With Optuna (the extra ``tune``) the trials follow what was found; without it they fill the space.
+    the preset's own and the feasible gamma first, each with ``seeds`` seeds on at most ``rows`` rows. ``by``:
+    "agreement", the label-free quality of docs/trust.md, or "labels", the accuracy of the rows fitted; then every
+    output says so. ``settings`` are kept fixed. With Optuna (the extra ``tune``) the trials follow what was found;
+    without it they fill the space.
     """
     if by not in SCORES:
         raise ValueError(f"There is no score {by!r}; there are {', '.join(SCORES)}.")
@@ -118,11 +119,12 @@ def tune(
         "gamma": (gamma, max(RANGE * gamma, plan.gamma)),
         names[2]: (3, _most_neighbours(plan, len(X), n_clusters)),
     }
-    first: Point = {name: min(max(getattr(plan, name), low), high) for name, (low, high) in space.items()}
+    preset_own: Point = {name: min(max(getattr(plan, name), low), high) for name, (low, high) in space.items()}
+    first = [preset_own, {**preset_own, "gamma": gamma}]
     done: list[Run] = []
     with tqdm(total=trials * seeds, unit="run", desc="search", disable=not progress, leave=False) as bar:
         for number in range(trials):
-            point = first if number == 0 else suggest(space, done, number, seed)
+            point = first[number] if number < len(first) else suggest(space, done, number, seed)
             own = []
             for each in range(seed, seed + seeds):
                 own.append(log.run("search", point, each, lambda p, s: _fit(X, y, n_clusters, plan, p, s)))
