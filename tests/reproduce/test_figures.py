@@ -138,5 +138,5 @@ def test_sensitivity_is_drawn_of_the_tables_runs(tmp_path: Path, monkeypatch: py
 
 def test_a_folder_of_something_else_is_left_alone(store: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(ValueError, match="is not empty and holds no reproduction"):
+    with pytest.raises(ValueError, match="holds other things than tables and figures"):
         draw_figure(FIGURES[1], store, tmp_path, settings=SMALL)

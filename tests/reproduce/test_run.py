@@ -12,12 +12,13 @@ import pytest
 
 from cgmcr2.reproduce import Reproduction, reproduce, runner
 from cgmcr2.reproduce.experiment import parse_experiment
+from cgmcr2.reproduce.facts import FACTS
 from cgmcr2.reproduce.features import find_features
 from cgmcr2.reproduce.job import Job, attempt, run
 from cgmcr2.reproduce.render import to_csv, to_latex, to_markdown, to_text
 
 TINY = parse_experiment(
-    "tiny",
+    "table-0",
     """
 paper = "Table 0"
 title = "A table"
@@ -46,7 +47,7 @@ paper = { cifar10 = [50.0, 40.0] }
 """,
 )
 OURS = parse_experiment(
-    "ours",
+    "table-00",
     """
 paper = "Table 0"
 title = "Ours"
@@ -125,7 +126,7 @@ def test_values_differences_and_failures(done: tuple[Path, Reproduction]) -> Non
 
 def test_four_formats(done: tuple[Path, Reproduction]) -> None:
     folder, table = done
-    assert [path.name for path in table.save(folder)] == ["tiny.txt", "tiny.md", "tiny.tex", "tiny.csv"]
+    assert [path.name for path in table.save(folder)] == ["table-0.txt", "table-0.md", "table-0.tex", "table-0.csv"]
     text = to_text(table).splitlines()
     assert "k-means, good & new  100.0 ± 0.0  90.0 ± 1.0       +10.0" in " ".join(text)
     markdown = [line for line in to_markdown(table).splitlines() if line.startswith("|")]
@@ -137,7 +138,7 @@ def test_four_formats(done: tuple[Path, Reproduction]) -> None:
     body = tex[tex.index(r"\midrule") : tex.index(r"\bottomrule")].splitlines()[1:]
     assert all(line.endswith(r"\\") and line.replace(r"\&", "").count("&") == 4 for line in body)
     assert r"k-means, good \& new & 100.0 $\pm$ 0.0 (90.0 $\pm$ 1.0, +10.0)" in body[0]
-    rows = list(csv.DictReader((folder / "tiny.csv").open(newline="", encoding="utf-8")))
+    rows = list(csv.DictReader((folder / "table-0.csv").open(newline="", encoding="utf-8")))
     assert len(rows) == 3 * 2 * 2
     assert (float(rows[0]["mean"]), float(rows[0]["difference"]), rows[0]["seeds"]) == (100, 10, "2")
     assert rows[3]["paper"] == ""  # NMI of CIFAR-20
@@ -197,12 +198,27 @@ def test_features_of_the_tables_encoder_come_first(store: Path, tmp_path: Path) 
 def test_mistakes_are_said(store: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="There is no protocol 'test'; there are head, spectral, train, all"):
         reproduce(TINY, store, tmp_path / "out", protocol="test")
-    with pytest.raises(ValueError, match="tiny has no data set cifar100; it has cifar10, cifar20, mnist"):
+    with pytest.raises(ValueError, match="table-0 has no data set cifar100; it has cifar10, cifar20, mnist"):
         reproduce(TINY, store, tmp_path / "out", only=["cifar100"])
     with pytest.raises(FileNotFoundError, match=r"MNIST is left out.* nothing to run"):
         reproduce(TINY, store, tmp_path / "out", only=["mnist"])
     with pytest.raises(FileNotFoundError, match="There is no folder"):
         reproduce(TINY, store / "no", tmp_path / "out")
-    with pytest.raises(ValueError, match="holds no reproduction; choose a new folder"):
+    with pytest.raises(ValueError, match=r"holds other things than tables and figures \(cifar10"):
         reproduce(TINY, store, store)
     assert not (tmp_path / "out").exists()
+
+
+def test_facts_are_ours_beside_the_papers(tmp_path: Path) -> None:
+    by_name = {table.name: table for table in FACTS}
+    assert "Flowers-102        102      8,189      8,192" in by_name["table-a1"].text()
+    weights = by_name["table-a2"].lines()[-1]
+    assert weights[1] == weights[2] == "37,286,026"
+    lines = {line[0]: line for line in by_name["table-a3"].lines()}
+    assert lines["ImageNet-1k"] == ["ImageNet-1k", "0.001", "0.0001", "256", "10", "10", "3000", "50000", "0.2", "3"]
+    for table in FACTS:
+        paths = {path.suffix: path.read_text(encoding="utf-8") for path in table.save(tmp_path)}
+        head, *rows = csv.reader(paths[".csv"].splitlines())
+        assert [head, *rows] == table.lines()
+        assert paths[".tex"].count(r" \\") == len(rows) + 1
+        assert sum(line.startswith("|") for line in paths[".md"].splitlines()) == len(rows) + 2

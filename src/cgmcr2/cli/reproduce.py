@@ -55,6 +55,7 @@ def reproduce(
 ) -> None:
     """Run tables and draw figures of the paper on your features; what was run already is not run again."""
     from cgmcr2.reproduce import reproduce as run
+    from cgmcr2.reproduce.facts import FactTable
     from cgmcr2.reproduce.figures import SENSITIVITY, PaperFigure, draw_figure, draw_sensitivity, find, list_all
     from cgmcr2.reproduce.render import to_text
 
@@ -71,42 +72,43 @@ def reproduce(
             "-o DIR; --list shows the tables and figures."
         )
     given = _settings(settings or [])
-    chosen = [name.strip() for name in (only or "").split(",") if name.strip()]
-    for each in every if names == ["all"] else [find(name) for name in names]:
+    shared: dict[str, Any] = {
+        "data": data,
+        "download": download,
+        "encoder": encoder,
+        "only": [name.strip() for name in (only or "").split(",") if name.strip()],
+        "quick": quick,
+        "rows": rows,
+        "progress": not quiet,
+    }
+
+    def do(each: Any) -> list[Path]:
+        if isinstance(each, FactTable):
+            typer.echo(each.text())
+            return each.save(output)
         if isinstance(each, PaperFigure):
-            drawn = draw_figure(
-                each,
-                features,
-                output,
-                only=chosen,
-                quick=quick,
-                rows=rows,
-                settings=given.get("paper"),
-                progress=not quiet,
-            )
-            typer.echo("\n".join([f"{each.paper}: {each.title}", *drawn.notes, f"Saved: {drawn.paths[0]}, .pdf\n"]))
-            continue
+            drawn = draw_figure(each, features, output, settings=given.get("paper"), **shared)
+            typer.echo("\n".join([f"{each.paper}: {each.title}", *drawn.notes]))
+            return drawn.paths
+        tell = None if quiet else lambda line: typer.echo(line, err=True)
         table = run(
-            each,
-            features,
-            output,
-            data=data,
-            download=download,
-            encoder=encoder,
-            only=chosen,
-            seeds=seeds,
-            protocol=protocol,
-            quick=quick,
-            rows=rows,
-            settings=given,
-            limit=limit,
-            progress=not quiet,
-            tell=None if quiet else lambda line: typer.echo(line, err=True),
+            each, features, output, seeds=seeds, protocol=protocol, settings=given, limit=limit, tell=tell, **shared
         )
         paths = table.save(output)
         typer.echo(to_text(table))
         if each.name in SENSITIVITY:
             paths += draw_sensitivity(table, output, quick=quick, settings=given.get("paper")).paths
+        return paths
+
+    chosen = every if names == ["all"] else [find(name) for name in names]
+    for each in chosen:
+        try:
+            paths = do(each)
+        except (OSError, ValueError) as error:
+            if len(chosen) == 1:
+                raise
+            typer.echo(f"{each.paper}: {each.title} is left out: {error}\n")  # the others go on
+            continue
         typer.echo(f"Saved: {paths[0]}, {', '.join(path.suffix for path in paths[1:])}\n")
 
 

@@ -17,14 +17,15 @@ from cgmcr2.features.sources import load_feature_file
 from cgmcr2.training import paper_settings
 
 from .experiment import Experiment, list_experiments, override, place, plain
-from .features import find_features
+from .facts import FACTS, FactTable
+from .features import provide_features
 from .observe import EPOCHS, Observed, observe
 from .run import QUICK, QUICK_ROWS, Reproduction, check_folder, choose
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ENCODER = "clip-vit-l14"
+ENCODER = "clip-vit-l-14"
 SIZE = ("hidden_dim", "lr")  # what --quick changes here; the epochs are what the figures are about
 SENSITIVITY = {"figure-4": ("gamma", "eps"), "figure-5": ("hidden_dim", "depth")}  # tables that are drawn too
 TITLES = {"gamma": "$\\gamma$", "eps": "$\\epsilon$", "hidden_dim": "width", "depth": "hidden layers"}
@@ -96,16 +97,16 @@ FIGURES = (
 )
 
 
-def list_all() -> list[Experiment | PaperFigure]:
+def list_all() -> list[Experiment | FactTable | PaperFigure]:
     """Every table and figure of the paper: tables first, main text before supplement.
 
     >>> [each.name for each in list_all()][-2:]
     ['figure-b3', 'figure-b4']
     """
-    return sorted([*list_experiments(), *FIGURES], key=lambda each: place(each.name))
+    return sorted([*list_experiments(), *FACTS, *FIGURES], key=lambda each: place(each.name))
 
 
-def find(name: str) -> Experiment | PaperFigure:
+def find(name: str) -> Experiment | FactTable | PaperFigure:
     """The table or figure of that name, which may be written as in the paper, or of that topic.
 
     >>> find("Figure B.1").title
@@ -123,6 +124,9 @@ def draw_figure(
     features: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     *,
+    data: str | os.PathLike[str] | None = None,
+    download: bool = False,
+    encoder: str | None = None,
     only: Sequence[str] = (),
     seed: int = 0,
     quick: bool = False,
@@ -144,8 +148,10 @@ def draw_figure(
     seen, encoders, notes = {}, [], []
     for name in chosen:
         try:
-            found = find_features(name, store, ENCODER)
-        except (OSError, ValueError) as error:
+            found = provide_features(
+                name, store, ENCODER, given=encoder, data=data, download=download, progress=progress
+            )
+        except (OSError, ValueError, ImportError) as error:
             notes.append(f"{dataset_info(name).title} is left out: {error}")
             continue
         values = {"hidden_dim": 4096, **paper_settings(name)[1]}

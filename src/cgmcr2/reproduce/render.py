@@ -31,7 +31,7 @@ def to_text(table: Reproduction) -> str:
             own = [value for value in table.values if (value.row, value.dataset) == (row.label, dataset)]
             mark = next((marks[value.note] for value in own if value.note), "")
             lines.append([f"{row.label} {mark}".strip(), *(cell for value in own for cell in _three(value))])
-        blocks.append(_aligned(lines))
+        blocks.append(aligned(lines))
     return "\n\n".join([*blocks, "\n".join([*notes, *table.notes])]) + "\n"
 
 
@@ -50,8 +50,13 @@ def to_latex(table: Reproduction) -> str:
     """The same for a paper: a ``table`` with ``booktabs`` rules."""
     marks, notes = _marks(table)
     heads, lines = _grid(table, marks)
-    rows = [" & ".join(map(_tex, line)) + r" \\" for line in [heads, *lines]]
     caption = " ".join([f"{table.experiment.title}: ours (the paper's, the difference).", *notes, *table.notes])
+    return latex_table(table.experiment.name, caption, heads, lines)
+
+
+def latex_table(name: str, caption: str, heads: list[str], lines: list[list[str]]) -> str:
+    """A ``table`` environment of these cells, which are plain text."""
+    rows = [" & ".join(map(_tex, line)) + r" \\" for line in [heads, *lines]]
     return "\n".join(
         [
             "% needs booktabs",
@@ -65,7 +70,7 @@ def to_latex(table: Reproduction) -> str:
             *rows[1:],
             r"\bottomrule",
             r"\end{tabular}",
-            rf"\label{{tab:{table.experiment.name}}}",
+            rf"\label{{tab:{name}}}",
             r"\end{table}",
             "",
         ]
@@ -134,7 +139,8 @@ def _number(mean: float, std: float, digits: int) -> str:
     return f"{mean:,.{digits}f}" + ("" if math.isnan(std) else f" ± {std:.{digits}f}")
 
 
-def _aligned(lines: list[list[str]]) -> str:
+def aligned(lines: list[list[str]]) -> str:
+    """Cells in columns: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(

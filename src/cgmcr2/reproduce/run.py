@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -215,9 +216,10 @@ def choose(name: str, datasets: Sequence[str], only: Sequence[str]) -> list[str]
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder that holds something else than tables and figures."""
-    ours = any((folder / name).exists() for name in ("runs.jsonl", "observed"))
-    if folder.exists() and any(folder.iterdir()) and (not ours or (folder / "compare.json").exists()):
-        raise ValueError(f"{folder} is not empty and holds no reproduction; choose a new folder.")
+    ours = re.compile(r"(table|figure)-\w+\.\w+|runs\.jsonl|labels|observed|\..*")
+    strange = [path.name for path in folder.iterdir() if not ours.fullmatch(path.name)] if folder.exists() else []
+    if strange:
+        raise ValueError(f"{folder} holds other things than tables and figures ({strange[0]}); choose a new folder.")
 
 
 def _why_not(row: Row, own: Features) -> str:
