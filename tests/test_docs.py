@@ -24,13 +24,15 @@ def blocks(page: Path, language: str) -> list[str]:
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with what the documentation speaks of: photos, new photos, features."""
+    """A folder with what the documentation speaks of: photos, new photos, features, and those of a data set."""
     X, y = load_digits(return_X_y=True)
     for folder, first in (("photos", 0), ("new_photos", 40)):
         (tmp_path / folder).mkdir()
         for i in range(first, first + (40 if first == 0 else 5)):
             Image.fromarray(np.uint8(X[i].reshape(8, 8) * 15)).resize((32, 32)).save(tmp_path / folder / f"{i}.png")
     np.savez(tmp_path / "features.npz", features=X[:200].astype(np.float32), labels=y[:200])
+    (tmp_path / "store").mkdir()
+    np.savez(tmp_path / "store" / "cifar10.npz", features=X[:200].astype(np.float32), labels=y[:200])
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
