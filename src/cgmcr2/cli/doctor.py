@@ -11,6 +11,7 @@ CORE = ("torch", "numpy", "scipy", "scikit-learn", "pillow", "safetensors")
 EXTRAS = {
     "clip": ("transformers",),
     "viz": ("matplotlib", "umap"),
+    "tune": ("optuna",),
     "table": ("pyarrow", "pandas"),
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
     "photos": ("pillow_heif",),
