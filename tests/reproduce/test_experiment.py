@@ -8,7 +8,7 @@ import pytest
 
 from cgmcr2.baselines import METHODS, make
 from cgmcr2.estimator import CgMCR2
-from cgmcr2.reproduce import list_experiments, load_experiment
+from cgmcr2.reproduce import Experiment, list_experiments, load_experiment
 from cgmcr2.reproduce.experiment import Row, override, parse_experiment
 
 TINY = """
@@ -38,7 +38,7 @@ def test_every_table_with_numbers_is_there_in_order() -> None:
 
 
 @pytest.mark.parametrize("experiment", list_experiments(), ids=lambda experiment: experiment.name)
-def test_settings_are_such_as_the_methods_have(experiment: object) -> None:
+def test_settings_are_such_as_the_methods_have(experiment: Experiment) -> None:
     """Loading has checked CgMCR²'s values; here its names and the competitors'."""
     known = CgMCR2().get_params()
     assert len({row.label for row in experiment.rows}) == len(experiment.rows)

@@ -134,7 +134,7 @@ def reproduce(
     values = []
     for row in experiment.rows:
         for name, own in there.items():
-            values += _scores(experiment, row, name, done[row.label, name], plan.by(row), _why_not(row, own))
+            values += _scores(experiment, row, name, done[row.label, name], plan.by(row), plan.why_not(row, own))
         if experiment.timing:
             values += _costs(row, done.get((row.label, ""), []))
     protocols = {
@@ -176,8 +176,15 @@ class _Plan:
         """What labels a row: "head" or "spectral"; a competitor has but one way."""
         return "spectral" if row.is_ours and "spectral" in (self.protocol, row.labels_by) else "head"
 
+    def why_not(self, row: Row, own: Features) -> str:
+        """Why a row is not run; empty where it is."""
+        given = {**row.settings, **self.settings.get(row.method, {})}
+        if row.method == "tac" and "text" not in given and text_embeddings(str(own.path)) is None:
+            return f"left out: {NO_TEXT}"
+        return row.cited
+
     def jobs(self, row: Row, own: Features) -> list[Work]:
-        if _why_not(row, own) or own.dataset not in (row.datasets or self.experiment.datasets):
+        if self.why_not(row, own) or own.dataset not in (row.datasets or self.experiment.datasets):
             return []
         return [self.job(row, own, seed) for seed in range(self.seeds)]
 
@@ -220,12 +227,6 @@ def check_folder(folder: Path) -> None:
     strange = [path.name for path in folder.iterdir() if not ours.fullmatch(path.name)] if folder.exists() else []
     if strange:
         raise ValueError(f"{folder} holds other things than tables and figures ({strange[0]}); choose a new folder.")
-
-
-def _why_not(row: Row, own: Features) -> str:
-    if row.method == "tac" and "text" not in row.settings and text_embeddings(str(own.path)) is None:
-        return f"left out: {NO_TEXT}"
-    return row.cited
 
 
 def _scores(experiment: Experiment, row: Row, dataset: str, runs: list[Run], by: str, why_not: str) -> list[Value]:
