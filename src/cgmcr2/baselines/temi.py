@@ -125,7 +125,7 @@ class TEMI(DeepBaseline):
         bottleneck_dim: int = 128,
         epochs: int = 30,
         batch_size: int = 256,
-        lr: float = 5e-4,
+        lr: float = 2e-3,
         weight_decay: float = 1e-4,
         min_steps: int = 1500,
         momentum: float = 0.996,
