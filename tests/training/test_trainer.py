@@ -297,7 +297,6 @@ def test_progress_and_tensorboard(X: np.ndarray[Any, Any], tmp_path: Path, capsy
         "live_clusters",
         "balance",
         "finite",
-        "seconds",
     } == first.keys()
 
 

@@ -42,7 +42,7 @@ def curves(metrics: Sequence[Mapping[str, Any]], most: int = 12) -> list[Curve]:
     drawn = [
         curve
         for key in keys
-        if key not in ("step", "epoch", "stage", "seconds", "module_seconds") and (curve := _curve(metrics, key))
+        if key not in ("step", "epoch", "stage") and (curve := _curve(metrics, key))
     ]
     return drawn[:most]
 

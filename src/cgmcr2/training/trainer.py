@@ -194,10 +194,9 @@ def train(
                 continue
             records = monitor.flush()
             seconds = (time.perf_counter() - flushed_at) / len(records)  # no step is waited for: their mean
-            records = [{**each, "seconds": round(seconds, 6)} for each in records]
-            history += records
-            if metrics:
-                metrics.append(records)
+            history += [{**each, "seconds": round(seconds, 6)} for each in records]
+            if metrics:  # without times: the same run writes the same file
+                metrics.append([{name: each[name] for name in each if name != "module_seconds"} for each in records])
             if board:
                 _write_board(board, records)
             bar.update(len(records))
