@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -134,3 +137,22 @@ def test_half_precision_and_autocast() -> None:
 def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell the peak memory")
+def test_the_neighbours_of_many_rows_need_far_less_than_all_pairs() -> None:
+    program = """
+import torch
+from cgmcr2.objectives import cosine_topk
+
+def peak():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM:")) / 1024
+
+Z = torch.randn(12_000, 4)
+cosine_topk(Z[:100], 5)
+before = peak()
+cosine_topk(Z, 5)
+print(peak() - before)
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert float(found.stdout) < 100  # MB; all pairs are 549

@@ -190,14 +190,14 @@ def _top_edges(Z: Tensor, s: int, weight: Callable[[Tensor], Tensor]) -> Edges:
         raise ValueError(f"s is {s}; keep at least 1 entry in each row.")
     n = len(Z)
     s = min(s, n - 1)
-    block = max(1, _BLOCK_ENTRIES // n)
-    values, cols = [], []
+    block = min(n, max(1, _BLOCK_ENTRIES // n))
+    values, cols = Z.new_empty(n, s), torch.empty(n, s, dtype=torch.int64, device=Z.device)
+    room = Z.new_empty(block, n)  # one for all blocks: of many the allocator keeps nearly n x n entries in the end
     with without_autocast(Z):
         for start in range(0, n, block):
-            similarity = Z[start : start + block] @ Z.T  # (block, d) x (d, n) -> (block, n)
+            part = slice(start, start + block)
+            similarity = torch.mm(Z[part], Z.T, out=room[: len(Z[part])])  # (block, d) x (d, n) -> (block, n)
             similarity.diagonal(start).fill_(-torch.inf)  # never one's own neighbour
-            top = similarity.topk(s, dim=-1, sorted=False)
-            values.append(top.values)
-            cols.append(top.indices)
+            values[part], cols[part] = similarity.topk(s, dim=-1, sorted=False)
     rows = torch.arange(n, device=Z.device).repeat_interleave(s)
-    return Edges(rows, torch.cat(cols).flatten(), weight(torch.cat(values).flatten()), n)
+    return Edges(rows, cols.flatten(), weight(values.flatten()), n)
