@@ -38,7 +38,8 @@ class NMCE(DeepBaseline):
     Differs from the authors' code: features have no augmentations, so the second view is a nearest neighbour (by
     cosine, among at most a tenth of a cluster's mean size); Adam in place of LARS; 5 + 10 + 10 epochs and width 1024 in
     place of 600 + 100 + 100 and 4096; the third stage's rate a tenth of the second's, where theirs is a hundredth for
-    ten times as many epochs. Predictions have no noise.
+    ten times as many epochs. Of the rates 1e-3, 3e-3 and 1e-2, tried on AID, digits and 1,600
+    rows of CIFAR-100, 3e-3 was best on the first and empties few of many clusters. Predictions have no noise.
 
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))

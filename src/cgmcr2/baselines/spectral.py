@@ -46,6 +46,10 @@ class Spectral(Baseline):
         best; ``candidates_`` holds the labels of all of them for whoever wants to repeat that.
     n_init : starts of k-means
 
+    Differs from scikit-learn's: the graph is weighted and made in blocks, rows of eigenvectors have unit length, the
+    graph's components are found before the eigenvectors, since Lanczos misses eigenvalues that are there several times,
+    and new rows can be predicted.
+
     >>> X = np.repeat(np.eye(3), 5, axis=0) + 0.1 * np.random.default_rng(0).random((15, 3))
     >>> Spectral(3, s=4).fit(X).predict(X[[0, 1, 5]]).shape
     (3,)

@@ -89,9 +89,10 @@ class TEMI(DeepBaseline):
     (as by their ``--embed_norm``), so that the start suits every encoder, and reduced to 256 principal directions.
     They train 16 heads (50 in the paper) of width 512 and bottleneck 256 for 100 epochs of 50,000 rows, in batches of
     1,024 at a rate of 4e-4: hours on a CPU core. Here it is 4 heads of width 256 and bottleneck 128 in batches of 256
-    for 30 epochs; ``TEMI(n_heads=16, input_dim=None, hidden_dim=512, bottleneck_dim=256, epochs=100, batch_size=1024,
-    lr=4e-4)`` is theirs. Data with few rows a cluster gets fewer neighbours than their 50 (25 on ImageNet): a quarter
-    of a cluster's mean size, or most pairs would be of two clusters.
+    for 30 epochs, at a rate of 2e-3, since the steps are fewer; ``TEMI(n_heads=16, input_dim=None, hidden_dim=512,
+    bottleneck_dim=256, epochs=100, batch_size=1024, lr=4e-4)`` is theirs. Data with few rows a cluster gets fewer
+    neighbours than their 50 (25 on ImageNet): a quarter of a cluster's mean size, or most pairs would be of two
+    clusters.
 
     Parameters
     ----------
