@@ -202,7 +202,8 @@ def draw_sensitivity(
                 scores = {value.column: (value.mean, value.std) for value in own}
                 points.append({x: used[x], lines: used[lines], **scores})
     drawn = figures.sensitivity(panels, x, lines, scores=experiment.columns, titles=TITLES)
-    figures.footnote(drawn, " ".join(reproduction.notes))
+    told = [note for note in reproduction.notes if note != experiment.note and " is left out: " not in note]
+    figures.footnote(drawn, " ".join(told))
     return Drawn(figures.save_figure(drawn, Path(folder) / experiment.name), reproduction.notes)
 
 
