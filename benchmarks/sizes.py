@@ -1,0 +1,67 @@
+"""Does `auto` collapse at any size? Clusters in use and their balance over n, k, D and the size of batches.
+
+    python benchmarks/sizes.py                       # all sizes
+    python benchmarks/sizes.py --sizes 200,2,32,0    # n, k, D, batch size (0: the preset's own)
+
+The rows are CIFAR-100's features (`../shared/data`; made-up clusters where it is absent), with a little noise where
+some are drawn twice, and mapped at random to D columns. All rows are fitted and predicted; labels are not used.
+Balance is the entropy of the cluster sizes over log k. One class alone would be one cluster and balance 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.datasets import make_blobs
+
+from accuracy import SHARED
+from cgmcr2 import CgMCR2
+
+SIZES = [
+    (200, 2, 32, 0), (200, 50, 1280, 64), (200, 100, 64, 0), (500, 10, 4096, 7), (1000, 3, 32, 0),
+    (1000, 20, 512, 2), (2000, 2, 1280, 0), (2000, 200, 512, 0), (5000, 20, 4096, 5000), (5000, 200, 32, 256),
+    (20000, 2, 64, 0), (20000, 200, 256, 0), (50000, 10, 1280, 0), (50000, 200, 128, 0),
+]  # fmt: skip
+
+
+def rows(n: int, D: int) -> npt.NDArray[Any]:
+    path = SHARED / "cifar100-efficientnet-lite0.npz"
+    random = np.random.default_rng(0)
+    if path.exists():
+        with np.load(path) as file:
+            X = file["features"].astype(np.float32)
+    else:
+        X = make_blobs(25_000, 256, centers=100, random_state=0)[0].astype(np.float32)
+    chosen = random.choice(len(X), n, replace=n > len(X))
+    X = X[chosen]
+    if n > len(np.unique(chosen)):
+        X = X + 0.2 * X.std(0) * random.standard_normal(X.shape, dtype=np.float32)
+    if X.shape[1] == D:
+        return X
+    return X @ (random.standard_normal((X.shape[1], D)) / np.sqrt(D)).astype(np.float32)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", help="n,k,D,batch")
+    given = parser.parse_args().sizes
+    warnings.simplefilter("ignore")
+    print("| n | k | D | batch | clusters in use | smallest, largest | balance | seconds |")
+    print("| ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |")
+    for n, k, D, batch in [tuple(map(int, text.split(","))) for text in given] if given else SIZES:
+        start = time.perf_counter()
+        labels = CgMCR2(k, random_state=0, batch_size=batch or None).fit_predict(rows(n, D))
+        sizes = np.bincount(labels, minlength=k)
+        q = sizes[sizes > 0] / n
+        balance = -(q * np.log(q)).sum() / np.log(k)
+        cells = (n, k, D, batch or "auto", (sizes > 0).sum(), f"{sizes.min()}, {sizes.max()}", f"{balance:.3f}")
+        print(f"| {' | '.join(map(str, cells))} | {time.perf_counter() - start:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
