@@ -27,6 +27,7 @@ Int64 = npt.NDArray[np.int64]
 
 _SETTINGS = tuple(field.name for field in dataclasses.fields(Settings))
 PREDICT_BYTES = 64 << 20  # of hidden activations in one block of rows
+MOST_NEIGHBOURS = 250  # in the graph of spectral_labels
 
 
 class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -229,9 +230,12 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         Z = self.transform(X)
         if self.n_clusters_ > len(Z):
             raise ValueError(f"{len(Z)} rows cannot be grouped into {self.n_clusters_} clusters; give more rows.")
-        # as many neighbours for a cluster of its size here as the cut had in its batches
-        s = max(3, round(self.settings_.s * len(Z) / min(self.settings_.batch_size, len(Z))))
-        return spectral_clustering(Z, self.n_clusters_, min(s, 100), seed=seed_from(self.random_state))
+        if self.settings_.graph == "batch":  # as many neighbours for a cluster of its size here as in the batches
+            s = self.settings_.s * len(Z) / min(self.settings_.batch_size, len(Z))
+        else:
+            s = len(Z) / (2 * self.n_clusters_)
+        s = min(max(round(s), 3), MOST_NEIGHBOURS)
+        return spectral_clustering(Z, self.n_clusters_, s, seed=seed_from(self.random_state))
 
     def score(self, X: Any, y: Any = None) -> float:
         """The rate reduction ``R(Z) - Rc(Z, labels)`` of ``X`` in nats, label-free; higher is better separated."""

@@ -39,11 +39,7 @@ def curves(metrics: Sequence[Mapping[str, Any]], most: int = 12) -> list[Curve]:
     ['Loss', 'Coding rate R']
     """
     keys = dict.fromkeys([*TITLES, *(key for line in metrics for key in line)])
-    drawn = [
-        curve
-        for key in keys
-        if key not in ("step", "epoch", "stage") and (curve := _curve(metrics, key))
-    ]
+    drawn = [curve for key in keys if key not in ("step", "epoch", "stage") and (curve := _curve(metrics, key))]
     return drawn[:most]
 
 

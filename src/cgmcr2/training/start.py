@@ -9,6 +9,7 @@ import dataclasses
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -83,8 +84,10 @@ def linear_views(source: FeatureSource, p: int, seed: int) -> Views:
     scale = 1 / (variance + variance.mean() + 1e-12).sqrt()
     matrices = []
     for scaling, whiten in ((scale, False), (torch.ones_like(scale), True)):
-        w, V = torch.linalg.eigh(covariance * scaling[:, None] * scaling)  # ascending
-        w, V = w.flip(0)[:p].clamp_min(0), V.flip(1)[:, :p]
+        scaled = (covariance * scaling[:, None] * scaling).numpy()
+        leading = scipy.linalg.eigh(scaled, subset_by_index=[len(scaled) - p, len(scaled) - 1])  # ascending
+        w, V = (torch.from_numpy(part).flip(-1) for part in leading)
+        w = w.clamp_min(0)
         V = V * V.gather(0, V.abs().argmax(0, keepdim=True)).sign()  # eigenvectors have no sign of their own: fix one
         stretch = 1 / (w + w.mean() + 1e-12).sqrt() if whiten else torch.ones_like(w)
         matrix = scaling[:, None] * V * stretch
