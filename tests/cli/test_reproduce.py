@@ -62,3 +62,10 @@ def test_mistakes_are_one_sentence(
 ) -> None:
     assert run("reproduce", *words, "--features", store, "-o", tmp_path / "out", "-q") == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_what_needs_no_features_asks_for_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("reproduce", "table-a3", "-o", tmp_path / "out") == 0
+    assert (tmp_path / "out" / "table-a3.tex").exists()
+    assert run("reproduce", "table-a3", "table-6", "-o", tmp_path / "out") == 2
+    assert "where its features are" in capsys.readouterr().err

@@ -66,11 +66,13 @@ def reproduce(
             of = f" ({', '.join(each.datasets)})" if each.datasets else ""
             typer.echo(f"{each.name:9} {each.topic:{width}} {each.title}{of}")
         return
-    if not names or features is None or output is None:
+    chosen = every if names == ["all"] else [find(name) for name in names or []]
+    if not chosen or output is None or (features is None and any(each.datasets for each in chosen)):
         raise ValueError(
             "Say which table, where its features are and where to write, as in: reproduce table-6 --features DIR "
             "-o DIR; --list shows the tables and figures."
         )
+    store = features or output  # where it is not given, nothing looks into it
     given = _settings(settings or [])
     shared: dict[str, Any] = {
         "data": data,
@@ -87,12 +89,12 @@ def reproduce(
             typer.echo(each.text())
             return each.save(output)
         if isinstance(each, PaperFigure):
-            drawn = draw_figure(each, features, output, settings=given.get("paper"), **shared)
+            drawn = draw_figure(each, store, output, settings=given.get("paper"), **shared)
             typer.echo("\n".join([f"{each.paper}: {each.title}", *drawn.notes]))
             return drawn.paths
         tell = None if quiet else lambda line: typer.echo(line, err=True)
         table = run(
-            each, features, output, seeds=seeds, protocol=protocol, settings=given, limit=limit, tell=tell, **shared
+            each, store, output, seeds=seeds, protocol=protocol, settings=given, limit=limit, tell=tell, **shared
         )
         paths = table.save(output)
         typer.echo(to_text(table))
@@ -100,7 +102,6 @@ def reproduce(
             paths += draw_sensitivity(table, output, quick=quick, settings=given.get("paper")).paths
         return paths
 
-    chosen = every if names == ["all"] else [find(name) for name in names]
     for each in chosen:
         try:
             paths = do(each)
