@@ -31,8 +31,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for i in range(first, first + (40 if first == 0 else 5)):
             Image.fromarray(np.uint8(X[i].reshape(8, 8) * 15)).resize((32, 32)).save(tmp_path / folder / f"{i}.png")
     np.savez(tmp_path / "features.npz", features=X[:200].astype(np.float32), labels=y[:200])
-    (tmp_path / "store").mkdir()
-    np.savez(tmp_path / "store" / "cifar10.npz", features=X[:200].astype(np.float32), labels=y[:200])
+    (tmp_path / "sets").mkdir()
+    np.savez(tmp_path / "sets" / "cifar10.npz", features=X[:200].astype(np.float32), labels=y[:200])
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
