@@ -54,3 +54,9 @@ def test_bad_settings_are_one_sentence(change: dict[str, object], sentence: str)
 def test_unknown_preset() -> None:
     with pytest.raises(ValueError, match="preset must be one of 'auto', 'paper', 'reference', but is 'fast'"):
         resolve("fast", 100, 10, 8)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("batch_size", [2, 16, None])
+def test_auto_sees_every_row_several_times_whatever_the_batches(batch_size: int | None) -> None:
+    settings = resolve("auto", 1000, 20, 64, {"batch_size": batch_size})
+    assert settings.warmup_epochs + settings.finetune_epochs >= 7

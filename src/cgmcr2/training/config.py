@@ -185,7 +185,7 @@ def _auto(n: int, k: int, D: int, given: dict[str, Any]) -> dict[str, Any]:
     n = min(n, sample or n)
     batch_size = given.get("batch_size") or min(n, 1024)
     steps_per_epoch = max(1, min(math.ceil(n / batch_size), n // 2))
-    steps = 150
+    steps = max(150, math.ceil(7 * min(n, 20_000) / batch_size))  # small batches of one's own need more of them
     d = 64 if k <= 32 else 128
     return {
         "hidden_dim": 4 * d,
