@@ -111,18 +111,20 @@ def mutual_information(partitions: list[Int64]) -> npt.NDArray[np.float64]:
     M, n, k = len(partitions), len(partitions[0]), 1 + max(int(labels.max()) for labels in partitions)
     L = np.stack(partitions, axis=1)  # (n, M)
     places = L + k * np.arange(M)
-    H = _entropy(np.bincount(places.ravel(), minlength=M * k).reshape(M, k) / n, (1,))
+    H = _entropies(np.bincount(places.ravel(), minlength=M * k), n, M, k)
     shared = np.empty((M, M))
     for i in range(M):
-        joint = np.bincount((places + M * k * L[:, i, None]).ravel(), minlength=k * M * k).reshape(k, M, k) / n
-        shared[i] = H[i] + H - _entropy(joint, (0, 2))
+        joint = np.bincount((places + M * k * L[:, i, None]).ravel(), minlength=k * M * k)
+        shared[i] = H[i] + H - _entropies(joint, n, M, k)
     result: npt.NDArray[np.float64] = 2 * shared / np.maximum(H[:, None] + H, 1e-12)
     return result
 
 
-def _entropy(q: npt.NDArray[np.float64], axes: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    terms: npt.NDArray[np.float64] = -(q * np.log(np.maximum(q, 1e-300))).sum(axes)
-    return terms
+def _entropies(counts: Int64, n: int, M: int, k: int) -> npt.NDArray[np.float64]:
+    """(M,) the entropy of the n rows that ``counts (... M k)`` counts for each of M partitions; most counts are 0."""
+    there = np.flatnonzero(counts)
+    q = counts[there] / n
+    return np.asarray(np.bincount(there // k % M, weights=-q * np.log(q), minlength=M), dtype=np.float64)
 
 
 def combine(partitions: list[Int64], k: int, seed: int) -> Int64:
