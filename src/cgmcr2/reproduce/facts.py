@@ -105,19 +105,11 @@ def _weights(D: int, h: int, d: int, k: int) -> int:
 
 
 def _settings() -> Lines:
-    names = (
-        "lr",
-        "weight_decay",
-        "embedding_dim",
-        "warmup_epochs",
-        "finetune_epochs",
-        "batch_size",
-        "gamma",
-        "eps",
-        "s",
-    )
     rows = [(info.title, paper_settings(info.name)[1]) for info in list_datasets()]
-    return [["data set", *names], *([title, *(f"{values[name]:g}" for name in names)] for title, values in rows)]
+    return [
+        ["data set", *rows[0][1]],
+        *([title, *(f"{value:g}" for value in values.values())] for title, values in rows),
+    ]
 
 
 def _views() -> Lines:
