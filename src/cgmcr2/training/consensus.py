@@ -27,11 +27,13 @@ SCALES = (5, 10)  # neighbours of each row in the graphs that the features are s
 SHARED = 2  # times as many neighbours tell how alike the surroundings of two rows are
 WALKS = (1, 2, 4, 8, 16)  # steps of the random walk: from local to global
 STAY = 0.1  # weight of a step that stays, to all that leave
-STARTS = 8  # k-means of each view, scale and walk, at most; fewer where each costs more:
-BUDGET = 4_000_000  # rows times clusters in the starts of one view, scale and walk
+STARTS = 24  # k-means of each view, scale and walk, at most; fewer where each costs more:
+BUDGET = 2_000_000  # rows times clusters in the starts of one view, scale and walk
+ROWS = 4_000  # of which a k-means sees at most so many, a third of all, but at least
+ROWS_EACH = 50  # a cluster: k-means that saw different rows err differently
 TRUSTED = 0.5  # of the partitions are heard: those that agree best with the others
-JUDGES = 3_000  # rows on which they are compared
-DENSE = 3_000  # the largest eigenproblem that is solved whole
+JUDGES = 1_000  # rows on which they are compared, or 20 a cluster where that is more
+DENSE = 1_000  # the largest eigenproblem that is solved whole
 DIRECTIONS = 128  # of a view that are smoothed
 
 
@@ -42,15 +44,16 @@ def consensus_labels(seen: Sequence[Tensor], near: Int64, k: int, seed: int, *, 
     nearest first.
     """
     n = len(seen[0])
+    rows = min(n, max(min(n // 3, ROWS), ROWS_EACH * k))
     generator = torch.Generator().manual_seed(seed)
-    starts = int(np.clip(BUDGET // (n * k), 1, STARTS))
+    starts = int(np.clip(BUDGET // (rows * k), 1, STARTS))
     total = len(seen) * len(SCALES) * len(WALKS) * starts
     with tqdm(total=total, desc="first partition", disable=not progress, unit="k-means", leave=False) as bar:
         partitions: list[Int64] = []
         for Y in smoothed(seen, near):
-            partitions.extend(kmeans(Y, k, starts, generator)[0].numpy())
+            partitions.extend(kmeans(Y, k, starts, generator, rows=rows)[0].numpy())
             bar.update(starts)
-    return combine(trusted(partitions), k, seed)
+    return combine(trusted(partitions, k), k, seed)
 
 
 def smoothed(seen: Sequence[Tensor], near: Int64) -> Iterator[Tensor]:
@@ -93,9 +96,9 @@ def random_walk(near: Int64, scale: int) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(1 / ((1 + STAY) * degrees)) @ W).astype(np.float32)
 
 
-def trusted(partitions: list[Int64]) -> list[Int64]:
+def trusted(partitions: list[Int64], k: int) -> list[Int64]:
     """The partitions that agree best with all others, by normalised mutual information, in their order."""
-    apart = max(1, len(partitions[0]) // JUDGES)
+    apart = max(1, len(partitions[0]) // max(JUDGES, 20 * k))
     agreement = mutual_information([labels[::apart] for labels in partitions]).mean(1)
     keep = np.sort(np.argsort(-agreement, kind="stable")[: math.ceil(TRUSTED * len(partitions))])
     return [partitions[i] for i in keep]
@@ -132,18 +135,17 @@ def combine(partitions: list[Int64], k: int, seed: int) -> Int64:
     B = _memberships(partitions)  # (n, c), c clusters in all
     sizes: npt.NDArray[np.float64] = np.asarray(B.sum(axis=0))
     B = sp.csr_array(B @ sp.diags_array(1 / np.sqrt(sizes))).astype(np.float32)
-    if min(B.shape) <= max(DENSE, k + 1):
-        dense = torch.from_numpy(B.toarray())
-        if len(dense) <= dense.shape[1]:
-            E = torch.linalg.eigh((dense @ dense.T).double())[1][:, -k:]
-        else:
-            w, V = torch.linalg.eigh((dense.T @ dense).double())
-            E = dense @ (V[:, -k:] / w[-k:].clamp_min(1e-9).sqrt()).float()
+    few = B if B.shape[0] <= B.shape[1] else sp.csr_array(B.T)  # (m, .), m the fewer of points and clusters
+    many = sp.csr_array(few.T)
+    m = len(few.indptr) - 1
+    if m <= max(DENSE, k + 1):
+        w, V = np.linalg.eigh((few @ many).toarray().astype(np.float64))
     else:
-        first = np.random.default_rng(seed).standard_normal(B.shape[1])
-        values, vectors = sp.linalg.eigsh(B.T @ B, k=k, which="LA", v0=first, tol=1e-4)
-        E = torch.from_numpy(B @ (vectors / np.sqrt(np.maximum(values, 1e-9))))
-    rows = F.normalize(E.float(), dim=1)
+        first = np.random.default_rng(seed).standard_normal(m)
+        product = sp.linalg.LinearOperator((m, m), matvec=lambda x: few @ (many @ x), dtype=np.float32)
+        w, V = sp.linalg.eigsh(product, k=k, which="LA", v0=first, tol=1e-4)  # ascending, as all are
+    E = V[:, -k:] if m == B.shape[0] else B @ (V[:, -k:] / np.sqrt(np.maximum(w[-k:], 1e-9)))
+    rows = F.normalize(torch.from_numpy(np.ascontiguousarray(E)).float(), dim=1)
     labels, left = kmeans(rows, k, 10, torch.Generator().manual_seed(seed))
     best: Int64 = labels[left.argmin()].numpy()
     return best

@@ -13,36 +13,50 @@ ENTRIES = 1 << 24  # of a block of rows times all centres that are held at once
 
 
 @torch.no_grad()
-def kmeans(X: Tensor, k: int, starts: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def kmeans(
+    X: Tensor, k: int, starts: int, generator: torch.Generator, *, rows: int | None = None
+) -> tuple[Tensor, Tensor]:
     """(starts, n) the clusters of ``X (n, p)`` found from each start, and (starts,) the squared distances they leave.
+
+    ``rows``: the centres are sought among so many rows, drawn at random; all rows get labels.
 
     >>> X = torch.tensor([[0.0], [0.1], [5.0], [5.1]])
     >>> labels, _ = kmeans(X, 2, 3, torch.Generator().manual_seed(0))
     >>> (labels[:, :2] == labels[:, :1]).all().item(), (labels[:, 0] != labels[:, 2]).all().item()
     (True, True)
     """
-    n, p = X.shape
-    pool = X[torch.randperm(n, generator=generator)[: max(POOL, 20 * k)]]
-    C = spread_centres(pool, k, starts, generator)  # (starts, k, p)
-    block = max(1, ENTRIES // (starts * k))
-    labels = torch.full((n, starts), -1)
+    order = torch.randperm(len(X), generator=generator)
+    sample = X if rows is None or rows >= len(X) else X[order[:rows]]
+    C = spread_centres(X[order[: max(POOL, 20 * k)]], k, starts, generator)  # (starts, k, p)
+    labels = torch.empty(0)
     for _ in range(ITERATIONS):
-        flat = C.flatten(0, 1)
-        half = 0.5 * flat.square().sum(1)
-        sums, sizes, gain, moved = torch.zeros_like(flat), torch.zeros(starts * k), torch.zeros(starts), False
-        for part, known in zip(torch.split(X, block), torch.split(labels, block), strict=True):
-            best = (part @ flat.T).sub_(half).view(len(part), starts, k).max(-1)  # |x|^2 - 2 max: squared distance
-            gain += best.values.sum(0)
-            moved = moved or not torch.equal(best.indices, known)
-            known.copy_(best.indices)
-            member = torch.zeros(len(part), starts, k).scatter_(2, best.indices[:, :, None], 1).flatten(1)
-            sums.addmm_(member.T, part)
-            sizes += member.sum(0)
-        if not moved:
+        known = labels
+        labels, gain, sums, sizes = _assign(sample, C)
+        if torch.equal(labels, known):
             break
-        means = torch.where(sizes[:, None] > 0, sums / sizes[:, None].clamp_min(1), flat)  # an empty one stays
-        C = means.view(starts, k, p)
+        C = torch.where(sizes[:, :, None] > 0, sums / sizes[:, :, None].clamp_min(1), C)  # an empty one stays
+    if sample is not X:
+        labels, gain, *_ = _assign(X, C)
     return labels.T.contiguous(), X.square().sum() - 2 * gain
+
+
+def _assign(X: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The nearest of the centres ``C (starts, k, p)`` to each row: its number (n, starts), what it takes off half the
+    squares of the rows (starts,), and of the rows of each centre the sum (starts, k, p) and the number (starts, k)."""
+    starts, k, p = C.shape
+    flat = C.flatten(0, 1)
+    half = 0.5 * flat.square().sum(1)
+    labels, gain = torch.empty(len(X), starts, dtype=torch.long), torch.zeros(starts)
+    sums, sizes = torch.zeros_like(flat), torch.zeros(starts * k)
+    block = max(1, ENTRIES // (starts * k))
+    for part, found in zip(torch.split(X, block), torch.split(labels, block), strict=True):
+        best = (part @ flat.T).sub_(half).view(len(part), starts, k).max(-1)  # |x|^2 - 2 max: squared distance
+        gain += best.values.sum(0)
+        found.copy_(best.indices)
+        member = torch.zeros(len(part), starts, k).scatter_(2, best.indices[:, :, None], 1).flatten(1)
+        sums.addmm_(member.T, part)
+        sizes += member.sum(0)
+    return labels, gain, sums.view(starts, k, p), sizes.view(starts, k)
 
 
 def spread_centres(X: Tensor, k: int, starts: int, generator: torch.Generator) -> Tensor:
