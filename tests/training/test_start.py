@@ -85,9 +85,31 @@ def test_consensus_finds_what_is_plain(groups: Any) -> None:
     X, y = groups
     views = start.linear_views(X, 12, seed=0)
     near = start.nearest_neighbours(X, views, 20, seed=0)
-    labels = consensus.consensus_labels(views.unit(torch.from_numpy(X)), near, 4, seed=0)
+    labels = consensus.consensus(*views.unit(torch.from_numpy(X)), near, 4, seed=0).labels
     assert clustering_accuracy(y, labels) > 0.97
-    assert np.array_equal(labels, consensus.consensus_labels(views.unit(torch.from_numpy(X)), near, 4, seed=0))
+    assert np.array_equal(labels, consensus.consensus(*views.unit(torch.from_numpy(X)), near, 4, seed=0).labels)
+
+
+@pytest.mark.parametrize("white", [True, False])
+def test_the_white_view_is_heard_alone_where_only_it_shows_the_groups(groups: Any, white: bool) -> None:
+    from cgmcr2.evaluation import clustering_accuracy
+
+    X, y = groups
+    noise = torch.randn(X.shape, generator=torch.Generator().manual_seed(0))
+    seen = [torch.nn.functional.normalize(view, dim=1) for view in (noise, torch.from_numpy(X))]
+    if not white:
+        seen.reverse()
+    near = np.stack([start.among_themselves(view, 20).numpy() for view in seen])
+    found = consensus.consensus(*seen, near, 4, seed=0)
+    assert found.white == white
+    assert clustering_accuracy(y, found.labels) > (0.97 if white else 0.9)
+    few = consensus.consensus(*(view[:100] for view in seen), near[:, :100] % 100, 4, seed=0)
+    assert not few.white  # 25 rows a cluster
+
+
+def test_stability_is_the_mean_over_pairs() -> None:
+    a, b = np.array([0, 0, 1, 1] * 50), np.array([0, 1, 0, 1] * 50)
+    assert consensus.stability([a, a, b], 2) == pytest.approx(1 / 3)
 
 
 def test_the_walk_is_weighed_by_shared_neighbours() -> None:

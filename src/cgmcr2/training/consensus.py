@@ -1,15 +1,16 @@
 """A first partition of the data, before any training: the consensus of many k-means on smoothed features.
 
-One k-means is a matter of luck and of scale. Here many are run, in both linear views, on features that were smoothed
-by random walks of several lengths over a graph that both views share, and what they agree on is found by spectral
-clustering of the bipartite graph between points and clusters (Fern and Brodley, 2004). No labels, nothing chosen by
-data set.
+One k-means is a matter of luck and of scale. Here many are run, on features that were smoothed by random walks of
+several lengths over a neighbour graph, and what they agree on is found by spectral clustering of the bipartite graph
+between points and clusters (Fern and Brodley, 2004). Which of the linear views is heard follows from how well the
+partitions in each agree among themselves. No labels, nothing chosen by data set.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,33 +28,64 @@ SCALES = (5, 10)  # neighbours of each row in the graphs that the features are s
 SHARED = 2  # times as many neighbours tell how alike the surroundings of two rows are
 WALKS = (1, 2, 4, 8, 16)  # steps of the random walk: from local to global
 STAY = 0.1  # weight of a step that stays, to all that leave
-STARTS = 24  # k-means of each view, scale and walk, at most; fewer where each costs more:
+STARTS = 20  # k-means of each view, scale and walk, at most; fewer where each costs more:
 BUDGET = 2_000_000  # rows times clusters in the starts of one view, scale and walk
+WHITE_LOSS = 0.02  # by which the white view's partitions may agree less (whitening blows up noise) to be heard alone,
+WHITE_ROWS = 30  # where there are so many rows a cluster
 ROWS = 4_000  # of which a k-means sees at most so many, a third of all, but at least
-ROWS_EACH = 50  # a cluster: k-means that saw different rows err differently
+ROWS_EACH = 50  # a cluster,
+TOGETHER = 4  # and so many k-means see the same: those that saw different rows err differently
+PARTS = 4  # of the white view's partitions: what each agrees on is a candidate too
 TRUSTED = 0.5  # of the partitions are heard: those that agree best with the others
 JUDGES = 1_000  # rows on which they are compared, or 20 a cluster where that is more
 DENSE = 1_000  # the largest eigenproblem that is solved whole
 DIRECTIONS = 128  # of a view that are smoothed
 
 
-def consensus_labels(seen: Sequence[Tensor], near: Int64, k: int, seed: int, *, progress: bool = False) -> Int64:
-    """(n,) one of k clusters for each row.
+class Consensus(NamedTuple):
+    """A partition of n rows, and whether it was found in the white view alone."""
 
-    ``seen``: the views (n, p) of the rows, of unit length; ``near (views, n, m)``: the nearest rows in each of them,
-    nearest first.
+    labels: Int64  # (n,)
+    white: bool
+
+
+def consensus(standard: Tensor, white: Tensor, near: Int64, k: int, seed: int, *, progress: bool = False) -> Consensus:
+    """The partition of n rows into k clusters that many k-means agree on.
+
+    ``standard``, ``white``: the two views (n, p) of the rows, of unit length; ``near (2, n, m)``: the nearest rows in
+    each of them, nearest first. Each view is first partitioned by itself, on features smoothed over its own graph. If
+    these partitions agree as well in the white view as in the standard one, it has found something that large
+    directions without meaning hide there, and it is heard alone: several consensuses are made of its partitions, and
+    the one of highest modularity is taken. If not, both are partitioned on features smoothed over the graph that they
+    share, too, and all are heard.
     """
-    n = len(seen[0])
+    n = len(standard)
     rows = min(n, max(min(n // 3, ROWS), ROWS_EACH * k))
     generator = torch.Generator().manual_seed(seed)
     starts = int(np.clip(BUDGET // (rows * k), 1, STARTS))
-    total = len(seen) * len(SCALES) * len(WALKS) * starts
+    first = max(1, starts // 2)
+    total = 2 * len(SCALES) * len(WALKS) * (first + starts)
     with tqdm(total=total, desc="first partition", disable=not progress, unit="k-means", leave=False) as bar:
-        partitions: list[Int64] = []
-        for Y in smoothed(seen, near):
-            partitions.extend(kmeans(Y, k, starts, generator, rows=rows)[0].numpy())
-            bar.update(starts)
-    return combine(trusted(partitions, k), k, seed)
+
+        def partitions(views: Sequence[Tensor], graphs: Int64, starts: int) -> Iterator[Int64]:
+            for Y in smoothed(views, graphs):
+                for done in range(0, starts, TOGETHER):
+                    yield from kmeans(Y, k, min(TOGETHER, starts - done), generator, rows=rows)[0].numpy()
+                bar.update(starts)
+
+        alone = [list(partitions([view], near[i : i + 1], first)) for i, view in enumerate((standard, white))]
+        in_white = n >= WHITE_ROWS * k and stability(alone[1], k) > stability(alone[0], k) - WHITE_LOSS
+        if in_white:
+            heard = alone[1] + list(partitions([white], near[1:], 2 * starts))
+        else:
+            heard = alone[0] + alone[1] + list(partitions([standard, white], near, starts))
+    labels = combine(trusted(heard, k), k, seed)
+    if in_white:
+        order = np.random.default_rng(seed).permutation(len(heard))
+        parts = [[heard[i] for i in order[part::PARTS]] for part in range(PARTS)] if len(heard) >= 10 * PARTS else []
+        candidates = [labels, *(combine(trusted(part, k), k, seed) for part in parts)]
+        labels = max(candidates, key=lambda each: modularity(each, near[1, :, : max(SCALES)]))
+    return Consensus(labels, in_white)
 
 
 def smoothed(seen: Sequence[Tensor], near: Int64) -> Iterator[Tensor]:
@@ -96,12 +128,21 @@ def random_walk(near: Int64, scale: int) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(1 / ((1 + STAY) * degrees)) @ W).astype(np.float32)
 
 
-def trusted(partitions: list[Int64], k: int) -> list[Int64]:
-    """The partitions that agree best with all others, by normalised mutual information, in their order."""
+def trusted(partitions: Sequence[Int64], k: int) -> list[Int64]:
+    """The partitions that agree best with all others, in their order."""
+    keep = np.argsort(-agreement(partitions, k).mean(1), kind="stable")[: math.ceil(TRUSTED * len(partitions))]
+    return [partitions[i] for i in np.sort(keep)]
+
+
+def stability(partitions: Sequence[Int64], k: int) -> float:
+    """How well partitions agree with one another, in the mean over all pairs."""
+    return float(agreement(partitions, k)[np.triu_indices(len(partitions), 1)].mean())
+
+
+def agreement(partitions: Sequence[Int64], k: int) -> npt.NDArray[np.float64]:
+    """(M, M) normalised mutual information of each pair of partitions into k, on some of the rows."""
     apart = max(1, len(partitions[0]) // max(JUDGES, 20 * k))
-    agreement = mutual_information([labels[::apart] for labels in partitions]).mean(1)
-    keep = np.sort(np.argsort(-agreement, kind="stable")[: math.ceil(TRUSTED * len(partitions))])
-    return [partitions[i] for i in keep]
+    return mutual_information([labels[::apart] for labels in partitions])
 
 
 def mutual_information(partitions: list[Int64]) -> npt.NDArray[np.float64]:
@@ -149,6 +190,18 @@ def combine(partitions: list[Int64], k: int, seed: int) -> Int64:
     labels, left = kmeans(rows, k, 10, torch.Generator().manual_seed(seed))
     best: Int64 = labels[left.argmin()].numpy()
     return best
+
+
+def modularity(labels: Int64, near: Int64) -> float:
+    """Share of the edges from each row to its ``near (n, m)`` that stay within a cluster, less what chance would keep.
+
+    >>> near = np.array([[1], [0], [3], [2]])
+    >>> modularity(np.array([0, 0, 1, 1]), near), modularity(np.array([0, 1, 0, 1]), near)
+    (0.5, -0.5)
+    """
+    ends = labels[near]  # (n, m)
+    degrees = near.shape[1] * np.bincount(labels) + np.bincount(ends.ravel(), minlength=labels.max() + 1)
+    return float((ends == labels[:, None]).mean() - np.square(degrees / degrees.sum()).sum())
 
 
 def _memberships(partitions: list[Int64]) -> sp.csr_array:

@@ -53,6 +53,7 @@ class Start:
     views: Views | None = None
     neighbours: Int64 | None = None  # (n, 2 m), of both views
     partition: Int64 | None = None  # (n,) clusters to begin with
+    white: bool = False  # the partition was found in the white view alone, and the network is to see that one
 
 
 def prepare(source: FeatureSource, k: int, settings: Settings, seed: int, *, progress: bool = False) -> Start:
@@ -67,8 +68,9 @@ def prepare(source: FeatureSource, k: int, settings: Settings, seed: int, *, pro
     neighbours = np.concatenate(near[:, :, : settings.neighbours], axis=1) if settings.neighbours else None
     if not settings.guide:
         return Start(views, neighbours)
-    seen = views.unit(torch.from_numpy(read_rows(source, slice(None))))
-    return Start(views, neighbours, consensus.consensus_labels(seen, near, k, seed, progress=progress))
+    standard, white = views.unit(torch.from_numpy(read_rows(source, slice(None))))
+    found = consensus.consensus(standard, white, near, k, seed, progress=progress)
+    return Start(views, neighbours, found.labels, found.white)
 
 
 @torch.no_grad()

@@ -89,7 +89,7 @@ def train(
         network = Network(_network_config(settings, D, n_clusters))
     start = prepare(source, n_clusters, settings, seed, progress=progress)
     if settings.projection and start.views:
-        network.set_projection(start.views.mean, start.views.standard)
+        network.set_projection(start.views.mean, start.views.white if start.white else start.views.standard)
     graph = NeighbourGraph(start.neighbours) if settings.graph == "whole" and start.neighbours is not None else None
     guide = None if start.partition is None else torch.from_numpy(start.partition).to(where)
     objective = _objective(settings, min(settings.s, n))
