@@ -186,11 +186,12 @@ def _auto(n: int, k: int, D: int, given: dict[str, Any]) -> dict[str, Any]:
     batch_size = given.get("batch_size") or min(n, 1024)
     steps_per_epoch = max(1, min(math.ceil(n / batch_size), n // 2))
     steps = max(150, math.ceil(7 * min(n, 20_000) / batch_size))  # small batches of one's own need more of them
-    d = 64 if k <= 32 else 128
+    few = k <= 32
     return {
-        "hidden_dim": 4 * d,
-        "projection": min(2 * d, D),
-        "embedding_dim": min(d, D),
+        "hidden_dim": 256 if few else 512,
+        "projection": min(128 if few else 256, D),
+        "embedding_dim": min(max(32, k), D),  # a direction for each cluster; further ones fill up with noise
+        "eps": 0.5 if few else 1.0,  # more clusters lie closer together: let smaller differences go
         "n_heads": 2,
         "gamma": 5.0,  # squared penalty: any k is safe above 4, see docs/gamma.md
         "graph": "whole",
