@@ -42,7 +42,7 @@ def to_markdown(table: Reproduction) -> str:
     text = [f"# {table.experiment.paper}: {table.experiment.title}", "", table.experiment.shows, ""]
     text += [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
     text += [f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines]
-    text += ["", "Ours (the paper's, the difference).", ""]
+    text += ["", f"{_legend(table)}.", ""]
     return "\n".join([*text, *(f"- {note}" for note in [*notes, *table.notes])]) + "\n"
 
 
@@ -50,7 +50,7 @@ def to_latex(table: Reproduction) -> str:
     """The same for a paper: a ``table`` with ``booktabs`` rules."""
     marks, notes = _marks(table)
     heads, lines = _grid(table, marks)
-    caption = " ".join([f"{table.experiment.title}: ours (the paper's, the difference).", *notes, *table.notes])
+    caption = " ".join([f"{table.experiment.title}: {_legend(table).lower()}.", *notes, *table.notes])
     return latex_table(table.experiment.name, caption, heads, lines)
 
 
@@ -123,6 +123,11 @@ def _one(value: Value, marks: dict[str, str]) -> str:
     ours, paper, difference = _three(value)
     bracket = "" if paper == NONE else f" ({paper})" if difference == NONE else f" ({paper}, {difference})"
     return f"{ours}{bracket} {marks.get(value.note, '')}".strip()
+
+
+def _legend(table: Reproduction) -> str:
+    """What stands in a cell."""
+    return "Ours" if all(math.isnan(value.paper) for value in table.values) else "Ours (the paper's, the difference)"
 
 
 def _three(value: Value) -> list[str]:
