@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.cluster import KMeans
+from sklearn.metrics import rand_score
 
 from cgmcr2.training import kmeans as module
 from cgmcr2.training.kmeans import kmeans, spread_centres
@@ -46,4 +47,23 @@ def test_fewer_points_than_clusters_and_equal_points() -> None:
     assert labels.min() >= 0
     assert labels.max() < 4
     assert left.abs().max() < 1e-4
-    assert spread_centres(X[:1], 3, 2, torch.Generator().manual_seed(0)).shape == (2, 3, 3)
+    assert spread_centres(X[:1], torch.ones(1), 3, 2, torch.Generator().manual_seed(0)).shape == (2, 3, 3)
+
+
+def test_a_weight_counts_as_so_many_rows() -> None:
+    X = _blobs(60, 3)
+    times = torch.arange(60) % 3 + 1
+    weighted = kmeans(X, 3, 5, torch.Generator().manual_seed(0), weights=times.float())
+    repeated = kmeans(X.repeat_interleave(times, dim=0), 3, 5, torch.Generator().manual_seed(0))
+    assert weighted[1].min().item() == pytest.approx(repeated[1].min().item(), rel=1e-4)
+    first = times.cumsum(0) - times
+    assert rand_score(weighted[0][weighted[1].argmin()], repeated[0][repeated[1].argmin()][first]) == 1
+
+
+def test_weights_keep_a_large_cluster_whole() -> None:
+    X = torch.cat([torch.linspace(0, 2, 400), torch.full((10,), 6.0), torch.full((10,), 7.0)])[:, None]
+    y = torch.tensor([0] * 400 + [1] * 10 + [2] * 10)
+    weights = 1 / torch.bincount(y).float()[y]
+    for given, right in ((None, False), (weights, True)):
+        labels, left = kmeans(X, 3, 10, torch.Generator().manual_seed(0), weights=given)
+        assert (rand_score(y, labels[left.argmin()]) == 1) == right

@@ -152,3 +152,46 @@ def test_the_trusted_leave_out_the_odd_ones() -> None:
     kept = consensus.trusted([good[0], odd, odd.copy(), *good[1:]], 3)
     assert len(kept) == 3
     assert all(any(part is one for one in good) for part in kept)
+
+
+def test_sizes_that_become_uneven_and_settle_are_so_in_truth() -> None:
+    even = np.repeat(np.arange(4), 50)
+    skewed = np.repeat(np.arange(4), [110, 40, 30, 20])
+    assert consensus.uneven([even, skewed, skewed], 4)
+    assert not consensus.uneven([even, skewed, np.roll(skewed, 25)], 4)  # not settled
+    assert not consensus.uneven([skewed, even, even], 4)  # more even than before
+    assert not consensus.uneven([even, even, even], 4)
+    weights = consensus.rarity(skewed)
+    assert weights.mean().item() == pytest.approx(1)
+    assert weights[-1] / weights[0] == pytest.approx((110 / 20) ** 1.5)
+
+
+def test_uneven_sizes_are_found_in_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.datasets import load_digits
+
+    from cgmcr2.evaluation import clustering_accuracy
+
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(10)
+    rows = np.concatenate([np.flatnonzero(y == c)[: int(180 * 10 ** (-i / 9))] for i, c in enumerate(order)])
+    X, y = X[rows].astype(np.float32), y[rows]
+    views = start.linear_views(X, 64, seed=0)
+    near = start.nearest_neighbours(X, views, 20, seed=0)
+    scores = []
+    for even in (0.0, consensus.EVEN):
+        monkeypatch.setattr(consensus, "EVEN", even)
+        found = consensus.consensus(*views.unit(torch.from_numpy(X)), near, 10, seed=0)
+        scores.append(clustering_accuracy(y, found.labels))
+    assert scores[1] > scores[0] + 0.05, scores
+
+
+def test_a_consensus_of_weighted_rows_is_that_of_repeated_ones() -> None:
+    from cgmcr2.evaluation import clustering_accuracy
+
+    random = np.random.default_rng(3)
+    y = random.integers(4, size=200)
+    partitions = [np.where(random.random(200) < 0.3, random.integers(4, size=200), y) for _ in range(6)]
+    times = np.arange(200) % 3 + 1
+    weighted = consensus.combine(partitions, 4, 0, torch.from_numpy(times).float())
+    repeated = consensus.combine([labels.repeat(times) for labels in partitions], 4, 0)
+    assert clustering_accuracy(weighted.repeat(times), repeated) > 0.99

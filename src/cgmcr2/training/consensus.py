@@ -30,12 +30,16 @@ WALKS = (1, 2, 4, 8, 16)  # steps of the random walk: from local to global
 STAY = 0.1  # weight of a step that stays, to all that leave
 STARTS = 20  # k-means of each view, scale and walk, at most; fewer where each costs more:
 BUDGET = 2_000_000  # rows times clusters in the starts of one view, scale and walk
-WHITE_LOSS = 0.02  # by which the white view's partitions may agree less (whitening blows up noise) to be heard alone,
-WHITE_ROWS = 30  # where there are so many rows a cluster
+WHITE_LOSS = 0.035  # by which the white view's partitions may agree less (whitening blows up noise) to be heard alone,
+TOLD_ROWS = 30  # rows a cluster that it takes to tell this, and whether sizes are uneven:
+EVEN = 0.99  # entropy of the sizes from which on they are taken to be even
+SETTLED = (
+    0.02  # by which it must fall, and by which a second partition with weighted rows must differ less than a first
+)
 ROWS = 4_000  # of which a k-means sees at most so many, a third of all, but at least
 ROWS_EACH = 50  # a cluster,
 TOGETHER = 4  # and so many k-means see the same: those that saw different rows err differently
-PARTS = 4  # of the white view's partitions: what each agrees on is a candidate too
+PARTS = 4  # of the white view's partitions: what each agrees on is a candidate too, if it has ten at least
 TRUSTED = 0.5  # of the partitions are heard: those that agree best with the others
 JUDGES = 1_000  # rows on which they are compared, or 20 a cluster where that is more
 DENSE = 1_000  # the largest eigenproblem that is solved whole
@@ -58,6 +62,10 @@ def consensus(standard: Tensor, white: Tensor, near: Int64, k: int, seed: int, *
     directions without meaning hide there, and it is heard alone: several consensuses are made of its partitions, and
     the one of highest modularity is taken. If not, both are partitioned on features smoothed over the graph that they
     share, too, and all are heard.
+
+    k-means splits large clusters and joins small ones. So if the sizes are uneven, the consensus is sought again twice,
+    with rows that count the more, the smaller their cluster was. If that makes the sizes more uneven, and the second
+    time changes little, they are so in truth.
     """
     n = len(standard)
     rows = min(n, max(min(n // 3, ROWS), ROWS_EACH * k))
@@ -67,25 +75,66 @@ def consensus(standard: Tensor, white: Tensor, near: Int64, k: int, seed: int, *
     total = 2 * len(SCALES) * len(WALKS) * (first + starts)
     with tqdm(total=total, desc="first partition", disable=not progress, unit="k-means", leave=False) as bar:
 
-        def partitions(views: Sequence[Tensor], graphs: Int64, starts: int) -> Iterator[Int64]:
+        def partitions(
+            views: Sequence[Tensor], graphs: Int64, starts: int, weights: Tensor | None = None
+        ) -> Iterator[Int64]:
             for Y in smoothed(views, graphs):
                 for done in range(0, starts, TOGETHER):
-                    yield from kmeans(Y, k, min(TOGETHER, starts - done), generator, rows=rows)[0].numpy()
+                    together = min(TOGETHER, starts - done)
+                    yield from kmeans(Y, k, together, generator, rows=rows, weights=weights)[0].numpy()
                 bar.update(starts)
 
         alone = [list(partitions([view], near[i : i + 1], first)) for i, view in enumerate((standard, white))]
-        in_white = n >= WHITE_ROWS * k and stability(alone[1], k) > stability(alone[0], k) - WHITE_LOSS
+        in_white = n >= TOLD_ROWS * k and stability(alone[1], k) > stability(alone[0], k) - WHITE_LOSS
         if in_white:
-            heard = alone[1] + list(partitions([white], near[1:], 2 * starts))
+            views, graphs, each = [white], near[1:], 2 * starts
+            heard = alone[1] + list(partitions(views, graphs, each))
+            labels = most_modular(heard, near[1, :, : max(SCALES)], k, seed)
         else:
-            heard = alone[0] + alone[1] + list(partitions([standard, white], near, starts))
-    labels = combine(trusted(heard, k), k, seed)
-    if in_white:
-        order = np.random.default_rng(seed).permutation(len(heard))
-        parts = [[heard[i] for i in order[part::PARTS]] for part in range(PARTS)] if len(heard) >= 10 * PARTS else []
-        candidates = [labels, *(combine(trusted(part, k), k, seed) for part in parts)]
-        labels = max(candidates, key=lambda each: modularity(each, near[1, :, : max(SCALES)]))
+            views, graphs, each = [standard, white], near, starts
+            heard = alone[0] + alone[1] + list(partitions(views, graphs, each))
+            labels = combine(trusted(heard, k), k, seed)
+        if n >= TOLD_ROWS * k and evenness(labels, k) < EVEN:
+            each = max(1, each // 5)
+            bar.total = total + 2 * each * len(views) * len(SCALES) * len(WALKS)
+            found = [labels]
+            for _ in range(2):
+                weights = rarity(found[-1])
+                found.append(combine(trusted(list(partitions(views, graphs, each, weights)), k), k, seed, weights))
+            if uneven(found, k):
+                labels = found[-1]
     return Consensus(labels, in_white)
+
+
+def most_modular(partitions: Sequence[Int64], near: Int64, k: int, seed: int) -> Int64:
+    """(n,) of the consensuses of all partitions and of random parts of them, the one of highest modularity."""
+    order = np.random.default_rng(seed).permutation(len(partitions))
+    parts = [[partitions[i] for i in order[part::PARTS]] for part in range(PARTS)] if len(order) >= 10 * PARTS else []
+    candidates = [combine(trusted(part, k), k, seed) for part in (partitions, *parts)]
+    return max(candidates, key=lambda labels: modularity(labels, near))
+
+
+def rarity(labels: Int64) -> Tensor:
+    """(n,) weights of rows, 1 in the mean, that fall with the size of their cluster, faster than it grows: with its
+    inverse alone, halves of a large cluster would stay as stable as they were."""
+    weights = torch.from_numpy(np.bincount(labels)[labels]).float() ** -1.5
+    return weights / weights.mean()
+
+
+def uneven(found: Sequence[Int64], k: int) -> bool:
+    """Whether three partitions, the second and third with rows weighted by their rarity in the one before, have sizes
+    that became less even and then settled."""
+    change, further = (mutual_information([found[i], found[i + 1]])[0, 1] for i in (0, 1))
+    return bool(further - change >= SETTLED and evenness(found[0], k) - evenness(found[2], k) >= SETTLED)
+
+
+def evenness(labels: Int64, k: int) -> float:
+    """The entropy of the sizes of k clusters, 1 if all are the same.
+
+    >>> round(evenness(np.array([0, 0, 1, 1]), 2), 2), round(evenness(np.array([0, 0, 0, 1]), 2), 2)
+    (1.0, 0.81)
+    """
+    return float(_entropies(np.bincount(labels, minlength=k), len(labels), 1, k)[0] / math.log(max(k, 2)))
 
 
 def smoothed(seen: Sequence[Tensor], near: Int64) -> Iterator[Tensor]:
@@ -171,11 +220,13 @@ def _entropies(counts: Int64, n: int, M: int, k: int) -> npt.NDArray[np.float64]
     return np.asarray(np.bincount(there // k % M, weights=-q * np.log(q), minlength=M), dtype=np.float64)
 
 
-def combine(partitions: list[Int64], k: int, seed: int) -> Int64:
-    """(n,) the partition into k that the given ones agree on best."""
+def combine(partitions: list[Int64], k: int, seed: int, weights: Tensor | None = None) -> Int64:
+    """(n,) the partition into k that the given ones agree on best, each row counting as ``weights (n,)`` say."""
+    if weights is None:
+        weights = torch.ones(len(partitions[0]))
     B = _memberships(partitions)  # (n, c), c clusters in all
-    sizes: npt.NDArray[np.float64] = np.asarray(B.sum(axis=0))
-    B = sp.csr_array(B @ sp.diags_array(1 / np.sqrt(sizes))).astype(np.float32)
+    sizes: npt.NDArray[np.float64] = np.asarray(weights.numpy() @ B)
+    B = sp.csr_array(sp.diags_array(weights.sqrt().numpy()) @ B @ sp.diags_array(1 / np.sqrt(sizes))).astype(np.float32)
     few = B if B.shape[0] <= B.shape[1] else sp.csr_array(B.T)  # (m, .), m the fewer of points and clusters
     many = sp.csr_array(few.T)
     m = len(few.indptr) - 1
@@ -187,7 +238,7 @@ def combine(partitions: list[Int64], k: int, seed: int) -> Int64:
         w, V = sp.linalg.eigsh(product, k=k, which="LA", v0=first, tol=1e-4)  # ascending, as all are
     E = V[:, -k:] if m == B.shape[0] else B @ (V[:, -k:] / np.sqrt(np.maximum(w[-k:], 1e-9)))
     rows = F.normalize(torch.from_numpy(np.ascontiguousarray(E)).float(), dim=1)
-    labels, left = kmeans(rows, k, 10, torch.Generator().manual_seed(seed))
+    labels, left = kmeans(rows, k, 10, torch.Generator().manual_seed(seed), weights=weights)
     best: Int64 = labels[left.argmin()].numpy()
     return best
 
