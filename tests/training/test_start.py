@@ -157,10 +157,12 @@ def test_the_trusted_leave_out_the_odd_ones() -> None:
 def test_sizes_that_become_uneven_and_settle_are_so_in_truth() -> None:
     even = np.repeat(np.arange(4), 50)
     skewed = np.repeat(np.arange(4), [110, 40, 30, 20])
-    assert consensus.uneven([even, skewed, skewed], 4)
-    assert not consensus.uneven([even, skewed, np.roll(skewed, 25)], 4)  # not settled
-    assert not consensus.uneven([skewed, even, even], 4)  # more even than before
-    assert not consensus.uneven([even, even, even], 4)
+    assert consensus.settled([even, skewed, skewed], 4)
+    assert not consensus.settled([even, skewed], 4)  # once is too few
+    assert not consensus.settled([even, skewed, np.roll(skewed, 25)], 4)
+    assert consensus.settled([even, skewed, np.roll(skewed, 25), np.roll(skewed, 25)], 4)
+    assert not consensus.settled([skewed, even, even], 4)  # more even than before
+    assert not consensus.settled([even, even, even], 4)
     weights = consensus.rarity(skewed)
     assert weights.mean().item() == pytest.approx(1)
     assert weights[-1] / weights[0] == pytest.approx((110 / 20) ** 1.5)

@@ -33,13 +33,14 @@ BUDGET = 2_000_000  # rows times clusters in the starts of one view, scale and w
 WHITE_LOSS = 0.035  # by which the white view's partitions may agree less (whitening blows up noise) to be heard alone,
 TOLD_ROWS = 30  # rows a cluster that it takes to tell this, and whether sizes are uneven:
 EVEN = 0.99  # entropy of the sizes from which on they are taken to be even
-SETTLED = (
-    0.02  # by which it must fall, and by which a second partition with weighted rows must differ less than a first
-)
+ROUNDS = 3  # times they are then partitioned with weighted rows, at most
+LESS_EVEN = 0.02  # by which that entropy must fall in these,
+SETTLED = 0.92  # and the mutual information, normalised, of the last two
 ROWS = 4_000  # of which a k-means sees at most so many, a third of all, but at least
 ROWS_EACH = 50  # a cluster,
 TOGETHER = 4  # and so many k-means see the same: those that saw different rows err differently
-PARTS = 4  # of the white view's partitions: what each agrees on is a candidate too, if it has ten at least
+PARTS = 4  # of the white view's partitions: what each agrees on is a candidate too, if it has ten at least;
+SPLITS = 3  # times they are split so
 TRUSTED = 0.5  # of the partitions are heard: those that agree best with the others
 JUDGES = 1_000  # rows on which they are compared, or 20 a cluster where that is more
 DENSE = 1_000  # the largest eigenproblem that is solved whole
@@ -63,9 +64,9 @@ def consensus(standard: Tensor, white: Tensor, near: Int64, k: int, seed: int, *
     the one of highest modularity is taken. If not, both are partitioned on features smoothed over the graph that they
     share, too, and all are heard.
 
-    k-means splits large clusters and joins small ones. So if the sizes are uneven, the consensus is sought again twice,
-    with rows that count the more, the smaller their cluster was. If that makes the sizes more uneven, and the second
-    time changes little, they are so in truth.
+    k-means splits large clusters and joins small ones. So if the sizes are uneven, the consensus is sought again, with
+    rows that count the more, the smaller their cluster was. If that makes the sizes more uneven, and doing so once more
+    changes little, they are so in truth; if it drifts on and on, or nothing changes, the first one is kept.
     """
     n = len(standard)
     rows = min(n, max(min(n // 3, ROWS), ROWS_EACH * k))
@@ -96,20 +97,22 @@ def consensus(standard: Tensor, white: Tensor, near: Int64, k: int, seed: int, *
             labels = combine(trusted(heard, k), k, seed)
         if n >= TOLD_ROWS * k and evenness(labels, k) < EVEN:
             each = max(1, each // 5)
-            bar.total = total + 2 * each * len(views) * len(SCALES) * len(WALKS)
+            bar.total = total + ROUNDS * each * len(views) * len(SCALES) * len(WALKS)
             found = [labels]
-            for _ in range(2):
+            while len(found) <= ROUNDS and not settled(found, k):
                 weights = rarity(found[-1])
                 found.append(combine(trusted(list(partitions(views, graphs, each, weights)), k), k, seed, weights))
-            if uneven(found, k):
+            if settled(found, k):
                 labels = found[-1]
     return Consensus(labels, in_white)
 
 
 def most_modular(partitions: Sequence[Int64], near: Int64, k: int, seed: int) -> Int64:
     """(n,) of the consensuses of all partitions and of random parts of them, the one of highest modularity."""
-    order = np.random.default_rng(seed).permutation(len(partitions))
-    parts = [[partitions[i] for i in order[part::PARTS]] for part in range(PARTS)] if len(order) >= 10 * PARTS else []
+    random = np.random.default_rng(seed)
+    parts = []
+    for order in (random.permutation(len(partitions)) for _ in range(SPLITS if len(partitions) >= 10 * PARTS else 0)):
+        parts += [[partitions[i] for i in order[part::PARTS]] for part in range(PARTS)]
     candidates = [combine(trusted(part, k), k, seed) for part in (partitions, *parts)]
     return max(candidates, key=lambda labels: modularity(labels, near))
 
@@ -121,11 +124,12 @@ def rarity(labels: Int64) -> Tensor:
     return weights / weights.mean()
 
 
-def uneven(found: Sequence[Int64], k: int) -> bool:
-    """Whether three partitions, the second and third with rows weighted by their rarity in the one before, have sizes
-    that became less even and then settled."""
-    change, further = (mutual_information([found[i], found[i + 1]])[0, 1] for i in (0, 1))
-    return bool(further - change >= SETTLED and evenness(found[0], k) - evenness(found[2], k) >= SETTLED)
+def settled(found: Sequence[Int64], k: int) -> bool:
+    """Whether partitions, each with rows weighted by their rarity in the one before, became less even in their sizes
+    and then, the second time or later, changed little."""
+    if len(found) < 3 or evenness(found[0], k) - evenness(found[-1], k) < LESS_EVEN:
+        return False
+    return bool(mutual_information(list(found[-2:]))[0, 1] >= SETTLED)
 
 
 def evenness(labels: Int64, k: int) -> float:
