@@ -149,7 +149,8 @@ def test_the_trusted_leave_out_the_odd_ones() -> None:
     y = RANDOM.integers(3, size=200)
     good = [np.where(RANDOM.random(200) < 0.05, RANDOM.integers(3, size=200), y) for _ in range(4)]
     odd = RANDOM.integers(3, size=200)
-    kept = consensus.trusted([good[0], odd, odd.copy(), *good[1:]], 3)
+    partitions = [good[0], odd, odd.copy(), *good[1:]]
+    kept = consensus.trusted(partitions, consensus.agreement(partitions, 3))
     assert len(kept) == 3
     assert all(any(part is one for one in good) for part in kept)
 

@@ -31,6 +31,7 @@ STAY = 0.1  # weight of a step that stays, to all that leave
 STARTS = 20  # k-means of each view, scale and walk, at most; fewer where each costs more:
 BUDGET = 2_000_000  # rows times clusters in the starts of one view, scale and walk
 WHITE_LOSS = 0.035  # by which the white view's partitions may agree less (whitening blows up noise) to be heard alone,
+AGREED = 0.99  # mutual information, normalised, of two partitions in the mean from which on no more are made
 TOLD_ROWS = 30  # rows a cluster that it takes to tell this, and whether sizes are uneven:
 EVEN = 0.99  # entropy of the sizes from which on they are taken to be even
 ROUNDS = 3  # times they are then partitioned with weighted rows, at most
@@ -44,6 +45,7 @@ SPLITS = 3  # times they are split so
 TRUSTED = 0.5  # of the partitions are heard: those that agree best with the others
 JUDGES = 1_000  # rows on which they are compared, or 20 a cluster where that is more
 DENSE = 1_000  # the largest eigenproblem that is solved whole
+BLOCK = 4_096  # rows that are held densely at once for it
 DIRECTIONS = 128  # of a view that are smoothed
 
 
@@ -62,7 +64,7 @@ def consensus(standard: Tensor, white: Tensor, near: Int64, k: int, seed: int, *
     these partitions agree as well in the white view as in the standard one, it has found something that large
     directions without meaning hide there, and it is heard alone: several consensuses are made of its partitions, and
     the one of highest modularity is taken. If not, both are partitioned on features smoothed over the graph that they
-    share, too, and all are heard.
+    share, too, and all are heard. Where all agree from the first, that is the answer.
 
     k-means splits large clusters and joins small ones. So if the sizes are uneven, the consensus is sought again, with
     rows that count the more, the smaller their cluster was. If that makes the sizes more uneven, and doing so once more
@@ -86,22 +88,27 @@ def consensus(standard: Tensor, white: Tensor, near: Int64, k: int, seed: int, *
                 bar.update(starts)
 
         alone = [list(partitions([view], near[i : i + 1], first)) for i, view in enumerate((standard, white))]
-        in_white = n >= TOLD_ROWS * k and stability(alone[1], k) > stability(alone[0], k) - WHITE_LOSS
+        stable = [stability(own, k) for own in alone]
+        agreed = min(stable) >= AGREED
+        in_white = n >= TOLD_ROWS * k and stable[1] > stable[0] - WHITE_LOSS
         if in_white:
-            views, graphs, each = [white], near[1:], 2 * starts
-            heard = alone[1] + list(partitions(views, graphs, each))
+            views, graphs, each, heard = [white], near[1:], 2 * starts, alone[1]
+        else:
+            views, graphs, each, heard = [standard, white], near, starts, alone[0] + alone[1]
+        if not agreed:
+            heard = heard + list(partitions(views, graphs, each))
+        if in_white and not agreed:
             labels = most_modular(heard, near[1, :, : max(SCALES)], k, seed)
         else:
-            views, graphs, each = [standard, white], near, starts
-            heard = alone[0] + alone[1] + list(partitions(views, graphs, each))
-            labels = combine(trusted(heard, k), k, seed)
+            labels = combine(trusted(heard, agreement(heard, k)), k, seed)
         if n >= TOLD_ROWS * k and evenness(labels, k) < EVEN:
             each = max(1, each // 5)
             bar.total = total + ROUNDS * each * len(views) * len(SCALES) * len(WALKS)
             found = [labels]
             while len(found) <= ROUNDS and not settled(found, k):
                 weights = rarity(found[-1])
-                found.append(combine(trusted(list(partitions(views, graphs, each, weights)), k), k, seed, weights))
+                heard = list(partitions(views, graphs, each, weights))
+                found.append(combine(trusted(heard, agreement(heard, k)), k, seed, weights))
             if settled(found, k):
                 labels = found[-1]
     return Consensus(labels, in_white)
@@ -109,11 +116,14 @@ def consensus(standard: Tensor, white: Tensor, near: Int64, k: int, seed: int, *
 
 def most_modular(partitions: Sequence[Int64], near: Int64, k: int, seed: int) -> Int64:
     """(n,) of the consensuses of all partitions and of random parts of them, the one of highest modularity."""
-    random = np.random.default_rng(seed)
-    parts = []
-    for order in (random.permutation(len(partitions)) for _ in range(SPLITS if len(partitions) >= 10 * PARTS else 0)):
-        parts += [[partitions[i] for i in order[part::PARTS]] for part in range(PARTS)]
-    candidates = [combine(trusted(part, k), k, seed) for part in (partitions, *parts)]
+    M, random, alike = len(partitions), np.random.default_rng(seed), agreement(partitions, k)
+    parts = [np.arange(M)]
+    for order in (random.permutation(M) for _ in range(SPLITS if M >= 10 * PARTS else 0)):
+        parts += [order[part::PARTS] for part in range(PARTS)]
+    heard = ([partitions[i] for i in part.tolist()] for part in parts)
+    candidates = [
+        combine(trusted(own, alike[np.ix_(part, part)]), k, seed) for own, part in zip(heard, parts, strict=True)
+    ]
     return max(candidates, key=lambda labels: modularity(labels, near))
 
 
@@ -181,9 +191,9 @@ def random_walk(near: Int64, scale: int) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(1 / ((1 + STAY) * degrees)) @ W).astype(np.float32)
 
 
-def trusted(partitions: Sequence[Int64], k: int) -> list[Int64]:
-    """The partitions that agree best with all others, in their order."""
-    keep = np.argsort(-agreement(partitions, k).mean(1), kind="stable")[: math.ceil(TRUSTED * len(partitions))]
+def trusted(partitions: Sequence[Int64], alike: npt.NDArray[np.float64]) -> list[Int64]:
+    """The partitions that agree best with all others, in their order; ``alike (M, M)`` is their ``agreement``."""
+    keep = np.argsort(-alike.mean(1), kind="stable")[: math.ceil(TRUSTED * len(partitions))]
     return [partitions[i] for i in np.sort(keep)]
 
 
@@ -224,27 +234,34 @@ def _entropies(counts: Int64, n: int, M: int, k: int) -> npt.NDArray[np.float64]
     return np.asarray(np.bincount(there // k % M, weights=-q * np.log(q), minlength=M), dtype=np.float64)
 
 
-def combine(partitions: list[Int64], k: int, seed: int, weights: Tensor | None = None) -> Int64:
+def combine(partitions: Sequence[Int64], k: int, seed: int, weights: Tensor | None = None) -> Int64:
     """(n,) the partition into k that the given ones agree on best, each row counting as ``weights (n,)`` say."""
-    if weights is None:
-        weights = torch.ones(len(partitions[0]))
-    B = _memberships(partitions)  # (n, c), c clusters in all
-    sizes: npt.NDArray[np.float64] = np.asarray(weights.numpy() @ B)
-    B = sp.csr_array(sp.diags_array(weights.sqrt().numpy()) @ B @ sp.diags_array(1 / np.sqrt(sizes))).astype(np.float32)
-    few = B if B.shape[0] <= B.shape[1] else sp.csr_array(B.T)  # (m, .), m the fewer of points and clusters
-    many = sp.csr_array(few.T)
-    m = len(few.indptr) - 1
+    n, M = len(partitions[0]), len(partitions)
+    w = np.ones(n) if weights is None else weights.double().numpy()
+    columns = np.stack([labels + i * k for i, labels in enumerate(partitions)], axis=1)  # (n, M), of c = M k clusters
+    sizes = np.bincount(columns.ravel(), weights=w.repeat(M), minlength=M * k)
+    entries = (np.sqrt(w)[:, None] / np.sqrt(sizes)[columns]).astype(np.float32)
+    B = sp.csr_array((entries.ravel(), columns.ravel(), np.arange(n + 1) * M), shape=(n, M * k))
+    few = B if n <= M * k else sp.csr_array(B.T)  # (m, .), m the fewer of points and clusters
+    m = min(n, M * k)
     if m <= max(DENSE, k + 1):
-        w, V = np.linalg.eigh((few @ many).toarray().astype(np.float64))
+        values, V = np.linalg.eigh(_gram(B).astype(np.float64) if m < n else (few @ few.T).toarray().astype(np.float64))
     else:
+        many = sp.csr_array(few.T)
         first = np.random.default_rng(seed).standard_normal(m)
         product = sp.linalg.LinearOperator((m, m), matvec=lambda x: few @ (many @ x), dtype=np.float32)
-        w, V = sp.linalg.eigsh(product, k=k, which="LA", v0=first, tol=1e-4)  # ascending, as all are
-    E = V[:, -k:] if m == B.shape[0] else B @ (V[:, -k:] / np.sqrt(np.maximum(w[-k:], 1e-9)))
+        values, V = sp.linalg.eigsh(product, k=k, which="LA", v0=first, tol=1e-4)  # ascending, as all are
+    E = V[:, -k:] if m == n else B @ (V[:, -k:] / np.sqrt(np.maximum(values[-k:], 1e-9)))
     rows = F.normalize(torch.from_numpy(np.ascontiguousarray(E)).float(), dim=1)
     labels, left = kmeans(rows, k, 10, torch.Generator().manual_seed(seed), weights=weights)
     best: Int64 = labels[left.argmin()].numpy()
     return best
+
+
+def _gram(B: sp.csr_array) -> npt.NDArray[np.float32]:
+    """``B' B (c, c)``, by dense blocks of rows: faster than a sparse product where c is small and each row has many."""
+    blocks = (torch.from_numpy(B[start : start + BLOCK].toarray()) for start in range(0, B.shape[0], BLOCK))
+    return sum((block.T @ block for block in blocks), torch.zeros(B.shape[1], B.shape[1])).numpy()
 
 
 def modularity(labels: Int64, near: Int64) -> float:
@@ -257,11 +274,3 @@ def modularity(labels: Int64, near: Int64) -> float:
     ends = labels[near]  # (n, m)
     degrees = near.shape[1] * np.bincount(labels) + np.bincount(ends.ravel(), minlength=labels.max() + 1)
     return float((ends == labels[:, None]).mean() - np.square(degrees / degrees.sum()).sum())
-
-
-def _memberships(partitions: list[Int64]) -> sp.csr_array:
-    """(n, c) with a one where a point is in a cluster of a partition; of the c clusters none is empty."""
-    n, M, k = len(partitions[0]), len(partitions), 1 + max(int(labels.max()) for labels in partitions)
-    columns = np.stack([labels + i * k for i, labels in enumerate(partitions)], axis=1)  # (n, M)
-    found, columns = np.unique(columns, return_inverse=True)
-    return sp.csr_array((np.ones(n * M), columns.ravel(), np.arange(n + 1) * M), shape=(n, len(found)))
