@@ -37,7 +37,7 @@ MOST = 300  # clusters that it looks for, or
 LEAST_MEMBERS = 5  # so many rows of the sample in each
 STEP = 1.15  # from one candidate to the next, above 12
 FEW = 1.0  # k-means finds few clusters alike in any data: FEW / k^2 is taken off
-GAP, GROWTH = 0.06, 0.25  # weight of log(k^GROWTH gap); gaps shrink as k grows, also where they mean as much
+GAP, GROWTH = 0.03, 0.25  # weight of log(k^GROWTH gap); gaps shrink as k grows, also where they mean as much
 TOLERANCE = 0.02  # nearer scores than that are as good as equal
 LEAST_AGREEMENT = 0.5  # structureless data has 0.15 to 0.4
 
@@ -203,10 +203,17 @@ def _agreements(
     generator = torch.Generator().manual_seed(int(random.integers(2**31)))
     scores = []
     for k in tqdm(grid, desc="choosing k", disable=not progress, leave=False):
-        starts = 5 if k <= 20 else 2 if k <= 60 else 1  # with more clusters luck evens out
-        one, other = ([p for Y in Ys for p in kmeans(Y, k, starts, generator)[0].numpy()] for Ys in smooth)
+        tried, kept = (15, 5) if k <= 20 else (6, 2) if k <= 60 else (1, 1)  # with more clusters luck evens out
+        one, other = ([p for Y in Ys for p in _best(Y, k, tried, kept, generator)] for Ys in smooth)
         scores.append(np.mean([adjusted_mutual_information(a, b, random) for a in one for b in other]))
     return np.array(scores)
+
+
+def _best(Y: Tensor, k: int, tried: int, kept: int, generator: torch.Generator) -> Int64:
+    """(kept, n) the k-means that leave the least, of those tried: whether bad ones agree is a matter of luck."""
+    labels, left = kmeans(Y, k, tried, generator)
+    best: Int64 = labels[left.argsort()[:kept]].numpy()
+    return best
 
 
 def adjusted_mutual_information(a: Int64, b: Int64, random: np.random.Generator) -> float:
