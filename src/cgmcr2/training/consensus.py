@@ -105,12 +105,13 @@ def consensus(standard: Tensor, white: Tensor, near: Int64, k: int, seed: int, *
             each = max(1, each // 5)
             bar.total = total + ROUNDS * each * len(views) * len(SCALES) * len(WALKS)
             found = [labels]
-            while len(found) <= ROUNDS and not settled(found, k):
+            for _ in range(ROUNDS):
                 weights = rarity(found[-1])
                 heard = list(partitions(views, graphs, each, weights))
                 found.append(combine(trusted(heard, agreement(heard, k)), k, seed, weights))
-            if settled(found, k):
-                labels = found[-1]
+                if settled(found, k):
+                    labels = found[-1]
+                    break
     return Consensus(labels, in_white)
 
 
@@ -242,12 +243,12 @@ def combine(partitions: Sequence[Int64], k: int, seed: int, weights: Tensor | No
     sizes = np.bincount(columns.ravel(), weights=w.repeat(M), minlength=M * k)
     entries = (np.sqrt(w)[:, None] / np.sqrt(sizes)[columns]).astype(np.float32)
     B = sp.csr_array((entries.ravel(), columns.ravel(), np.arange(n + 1) * M), shape=(n, M * k))
-    few = B if n <= M * k else sp.csr_array(B.T)  # (m, .), m the fewer of points and clusters
-    m = min(n, M * k)
+    m = min(n, M * k)  # the fewer of points and clusters
     if m <= max(DENSE, k + 1):
-        values, V = np.linalg.eigh(_gram(B).astype(np.float64) if m < n else (few @ few.T).toarray().astype(np.float64))
+        small = _gram(B) if m < n else (B @ B.T).toarray()
+        values, V = np.linalg.eigh(small.astype(np.float64))
     else:
-        many = sp.csr_array(few.T)
+        few, many = (B, sp.csr_array(B.T)) if m == n else (sp.csr_array(B.T), B)
         first = np.random.default_rng(seed).standard_normal(m)
         product = sp.linalg.LinearOperator((m, m), matvec=lambda x: few @ (many @ x), dtype=np.float32)
         values, V = sp.linalg.eigsh(product, k=k, which="LA", v0=first, tol=1e-4)  # ascending, as all are
