@@ -27,11 +27,11 @@ from sklearn.linear_model import ElasticNet
 
 from cgmcr2.baselines import make
 from cgmcr2.baselines.base import unit_rows
+from cgmcr2.experiments.job import peak_memory
+from cgmcr2.graphs.self_expression import self_expression
 from cgmcr2.model import Network, NetworkConfig, gumbel_softmax
 from cgmcr2.objectives import CgMCR2Objective
-from cgmcr2.reproduce.job import peak_memory
-from cgmcr2.self_expression import self_expression
-from cgmcr2.training.modules import cluster
+from cgmcr2.training.cluster_modules import cluster
 
 Array = np.ndarray
 

@@ -24,9 +24,9 @@ import numpy as np
 import torch
 
 from cgmcr2 import CgMCR2
+from cgmcr2._device import autocast, choose_precision
 from cgmcr2.model import Network, NetworkConfig, gumbel_softmax
 from cgmcr2.objectives import CgMCR2Objective
-from cgmcr2.training.device import autocast, choose_precision
 
 CPU = torch.device("cpu")
 SETTINGS = {  # name: n, k, D, h, d, s, bar of whole step over bare network

@@ -21,8 +21,8 @@ from scipy.stats import spearmanr
 
 from accuracy import FILES, SHARED, load
 from cgmcr2 import CgMCR2
+from cgmcr2.consensus.stability import matched
 from cgmcr2.evaluation import score_labels
-from cgmcr2.training.calibration import matched
 
 
 def calibration_error(confidence: Any, right: Any, bins: int = 15) -> float:

@@ -16,11 +16,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cgmcr2._device import choose_device
+from cgmcr2._random import seed_from
+from cgmcr2.consensus import Calibration, Choice, calibrate, choose_k
 from cgmcr2.features.sources import FeatureSource, check_finite, load_feature_file, read_rows
 from cgmcr2.model import Network, load_network, save_network
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
-from cgmcr2.training import Calibration, Choice, Settings, calibrate, choose_k, paper_settings, resolve, train
-from cgmcr2.training.device import choose_device
+from cgmcr2.training import Settings, paper_settings, resolve, train
 
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
@@ -225,7 +227,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def spectral_labels(self, X: Any) -> Int64:
         """CgMCR²-SC: spectral clustering of ``P_s(ZZ')`` in place of the cluster head; it groups ``X`` itself."""
-        from cgmcr2.spectral import spectral_clustering
+        from cgmcr2.graphs.spectral import spectral_clustering
 
         Z = self.transform(X)
         if self.n_clusters_ > len(Z):
@@ -337,18 +339,3 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")
-
-
-def seed_from(random_state: Any) -> int:
-    """A whole number from what scikit-learn takes as ``random_state``: a number, a generator, or None for chance.
-
-    >>> seed_from(7)
-    7
-    """
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1)[0])
-    if not isinstance(random_state, (int, np.integer)) or random_state < 0:
-        raise ValueError(f"random_state must be a whole number of at least 0, but is {random_state!r}.")
-    return int(random_state)

@@ -7,7 +7,7 @@ import pytest
 
 from cgmcr2.baselines.base import unit_rows
 from cgmcr2.baselines.spectral import SIGMAS, SIZES, Spectral, fit_graph, neighbours, weight
-from cgmcr2.spectral import leading_eigenvectors
+from cgmcr2.graphs.spectral import leading_eigenvectors
 
 
 def rows(n: int = 60, D: int = 6, seed: int = 0) -> np.ndarray:

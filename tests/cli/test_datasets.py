@@ -17,9 +17,9 @@ from PIL import Image
 from cgmcr2.cli import run
 from cgmcr2.datasets import dataset_info, facts
 from cgmcr2.encoders import register_encoder
+from cgmcr2.experiments import runner
+from cgmcr2.experiments.job import attempt
 from cgmcr2.features.sources import load_feature_file
-from cgmcr2.reproduce import runner
-from cgmcr2.reproduce.job import attempt
 
 TRAIN, TEST = 60, 20
 

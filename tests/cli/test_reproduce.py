@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cgmcr2.cli import run
-from cgmcr2.reproduce import runner
-from cgmcr2.reproduce.job import attempt
+from cgmcr2.experiments import runner
+from cgmcr2.experiments.job import attempt
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from cgmcr2.training.batches import Batches, mix
+from cgmcr2._random import mix
+from cgmcr2.training.batches import Batches
 
 
 @pytest.mark.parametrize(("n", "steps"), [(10, 1), (10, 3), (7, 3), (1000, 7)])

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cgmcr2.training.config import Settings
 from cgmcr2.training.schedule import Schedule
+from cgmcr2.training.settings import Settings
 
 
 @pytest.mark.parametrize(("n", "batch", "steps"), [(100, 50, 2), (101, 50, 3), (3, 2, 1), (2, 512, 1), (1000, 999, 2)])

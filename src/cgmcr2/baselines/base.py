@@ -14,8 +14,9 @@ from safetensors.numpy import load_file, save_file
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cgmcr2._arrays import unit_rows as unit_rows
 from cgmcr2._files import replacing, write_json
-from cgmcr2.estimator import seed_from
+from cgmcr2._random import seed_from
 from cgmcr2.features.sources import FeatureSource, check_finite, load_feature_file, read_rows
 
 if TYPE_CHECKING:
@@ -133,12 +134,3 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "labels_")
-
-
-def unit_rows(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """``X (n, D)`` with rows of unit length; a row of zeros stays one.
-
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
-    [[0.6, 0.8], [0.0, 0.0]]
-    """
-    return np.asarray(X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12))

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from cgmcr2.training.batches import Batches, mix
-from cgmcr2.training.device import choose_device
+from cgmcr2._device import choose_device
+from cgmcr2._random import mix
+from cgmcr2.training.batches import Batches
 
 from .base import Arrays, Baseline, Float32, Int64
 

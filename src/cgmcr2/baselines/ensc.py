@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import sklearn.cluster
 
-from cgmcr2.self_expression import affinity, self_expression
-from cgmcr2.spectral import spectral_embedding
+from cgmcr2.graphs.self_expression import affinity, self_expression
+from cgmcr2.graphs.spectral import spectral_embedding
 
 from .base import Baseline, Float32, Int64, unit_rows
 

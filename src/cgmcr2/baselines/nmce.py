@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cgmcr2.consensus.views import among_themselves
 from cgmcr2.model import gumbel_softmax
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
-from cgmcr2.training.start import among_themselves
 
 from .deep import DeepBaseline, cosine, train
 

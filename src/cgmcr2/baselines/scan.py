@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cgmcr2.training.start import among_themselves
+from cgmcr2.consensus.views import among_themselves
 
 from .deep import DeepBaseline, train
 

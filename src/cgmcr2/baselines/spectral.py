@@ -12,8 +12,8 @@ import sklearn.cluster
 import torch
 from sklearn.metrics import pairwise_distances_argmin
 
+from cgmcr2.graphs.spectral import leading_eigenvectors
 from cgmcr2.objectives import cosine_topk
-from cgmcr2.spectral import leading_eigenvectors
 
 from .base import Arrays, Baseline, Float32, Int64, unit_rows
 

@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
+from cgmcr2.consensus.views import among_themselves
 from cgmcr2.features.sources import check_finite, load_feature_file
-from cgmcr2.training.start import among_themselves
 
 from .base import Float32, Int64, unit_rows
 from .deep import DeepBaseline, train

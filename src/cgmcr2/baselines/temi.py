@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cgmcr2.consensus.views import among_themselves, linear_views
 from cgmcr2.model.network import StackedLinear
-from cgmcr2.training.start import among_themselves, linear_views
 
 from .deep import DeepBaseline, Teacher, train
 

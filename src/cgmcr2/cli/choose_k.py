@@ -30,7 +30,7 @@ def choose_k(
 
     A run can be made into the same folder afterwards: the features of images are not computed again.
     """
-    from cgmcr2.run import choose_clusters
+    from cgmcr2.runs import choose_clusters
 
     choice = choose_clusters(source, output, most=most, encoder=encoder, part=part, seed=seed, progress=not quiet)
     typer.echo(choice.picture())

@@ -26,7 +26,7 @@ def cluster(
     quiet: options.Quiet = False,
 ) -> None:
     """Find the groups of your images; a run that was cut short goes on where it was."""
-    from cgmcr2.run import cluster_images, open_run
+    from cgmcr2.runs import cluster_images, open_run
 
     parameters = options.gather(config, clusters, preset, seed, precision, settings)
     options.build(parameters)

@@ -41,7 +41,7 @@ def compare(
 ) -> None:
     """Compare methods in one table; runs that are there already are not done again."""
     from cgmcr2.datasets import embed_dataset, is_dataset, load_dataset
-    from cgmcr2.reproduce import compare as run
+    from cgmcr2.experiments import compare as run
 
     if data is not None and is_dataset(features) and not features.exists():
         dataset = load_dataset(str(features), data, download=download)

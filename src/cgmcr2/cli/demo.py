@@ -27,7 +27,7 @@ def demo(
     from cgmcr2._files import replacing
     from cgmcr2.evaluation import score_labels
     from cgmcr2.features import FeatureStore
-    from cgmcr2.run import cluster_images
+    from cgmcr2.runs import cluster_images
 
     images, run = output / "images", output / "run"
     pixels, classes = load_digits(return_X_y=True)

@@ -24,7 +24,7 @@ def doctor() -> None:
     import torch
 
     from cgmcr2 import __version__
-    from cgmcr2.training.device import choose_device, choose_precision
+    from cgmcr2._device import choose_device, choose_precision
 
     device = choose_device()
     typer.echo(f"cgmcr2 {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}")

@@ -25,7 +25,7 @@ def evaluate(
     device: options.Device = "auto",
 ) -> None:
     """Print ACC, NMI, ARI, the size of each cluster, and the protocol."""
-    from cgmcr2.run import open_run
+    from cgmcr2.runs import open_run
 
     result = open_run(run, device=device).evaluate(features, part=part, labels=labels, spectral=spectral)
     if as_json:

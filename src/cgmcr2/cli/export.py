@@ -23,9 +23,9 @@ def export(
 ) -> None:
     """Take the clusters of a run away. Originals are never moved, and nothing is overwritten."""
     from cgmcr2.clustering import Clustering
-    from cgmcr2.explore.export import Kind, Link
-    from cgmcr2.explore.export import export as export_clustering
-    from cgmcr2.explore.run_folder import find_images, read_info
+    from cgmcr2.clustering.export import Kind, Link
+    from cgmcr2.clustering.export import export as export_clustering
+    from cgmcr2.report.run import find_images, read_info
 
     clustering = Clustering.load(run)
     catalog = find_images(read_info(run), clustering, images) if to in ("folders", "imagefolder") else None

@@ -27,7 +27,7 @@ def fit(
     quiet: options.Quiet = False,
 ) -> None:
     """Cluster the rows of a feature file; a run that was cut short goes on where it was."""
-    from cgmcr2.run import fit_features
+    from cgmcr2.runs import fit_features
 
     parameters = options.gather(config, clusters, preset, seed, precision, settings)
     model = options.build(parameters, device=device, verbose=not quiet)

@@ -22,7 +22,7 @@ def predict(
     from cgmcr2._files import replacing
     from cgmcr2.clustering import write_csv
     from cgmcr2.features.sources import is_features
-    from cgmcr2.run import open_run, predict_images
+    from cgmcr2.runs import open_run, predict_images
 
     opened = open_run(run, device=device)
     if is_features(source):

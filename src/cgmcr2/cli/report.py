@@ -21,8 +21,8 @@ def report(
     ] = "auto",
 ) -> None:
     """Show a run on one page that opens without a network: galleries, map, similarities, curves, settings."""
-    from cgmcr2.explore.projection import Method
-    from cgmcr2.explore.run_folder import report_run
+    from cgmcr2.report.projection import Method
+    from cgmcr2.report.run import report_run
 
     path = report_run(run, output, images=images, map_method=cast(Method, map_method))
     typer.echo(f"Look at it ({path.stat().st_size / 1e6:.1f} MB): {path}")

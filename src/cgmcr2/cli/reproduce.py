@@ -54,10 +54,10 @@ def reproduce(
     quiet: options.Quiet = False,
 ) -> None:
     """Run tables and draw figures of the paper on your features; what was run already is not run again."""
-    from cgmcr2.reproduce import reproduce as run
-    from cgmcr2.reproduce.facts import FactTable
-    from cgmcr2.reproduce.figures import SENSITIVITY, PaperFigure, draw_figure, draw_sensitivity, find, list_all
-    from cgmcr2.reproduce.render import to_text
+    from cgmcr2.experiments import reproduce as run
+    from cgmcr2.experiments.facts import FactTable
+    from cgmcr2.experiments.figures import SENSITIVITY, PaperFigure, draw_figure, draw_sensitivity, find, list_all
+    from cgmcr2.experiments.render import to_text
 
     every = list_all()
     if show:

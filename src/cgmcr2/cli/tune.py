@@ -28,8 +28,8 @@ def tune(
     quiet: options.Quiet = False,
 ) -> None:
     """Find a gamma at which clusters do not collapse, then search eps, gamma and s; goes on where it was cut short."""
-    from cgmcr2.reproduce.tune import tune as run
-    from cgmcr2.reproduce.tuning import MARK
+    from cgmcr2.experiments.tune import tune as run
+    from cgmcr2.experiments.tuning import MARK
 
     fixed = options.gather(None, str(clusters), None, None, None, settings)
     del fixed["n_clusters"]

@@ -5,13 +5,13 @@ from cgmcr2.objectives.cgmcr2 import CgMCR2Objective, Terms
 from cgmcr2.objectives.cluster_coding_rate import cluster_coding_rate
 from cgmcr2.objectives.coding_rate import coding_rate
 from cgmcr2.objectives.normalized_cut import CutTerms, cut_penalty, cut_terms, normalized_cut
-from cgmcr2.objectives.reference import ReferenceObjective
+from cgmcr2.objectives.released import ReleasedObjective
 
 __all__ = [
     "CgMCR2Objective",
     "CutTerms",
     "Edges",
-    "ReferenceObjective",
+    "ReleasedObjective",
     "Terms",
     "cluster_coding_rate",
     "coding_rate",

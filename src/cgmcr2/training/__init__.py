@@ -1,19 +1,6 @@
-"""The two stages: settings, batches, schedule, the loop, and what is kept of it on disk; and the number of clusters."""
+"""The two stages of training: settings, batches, schedule, the loop, and checkpoints."""
 
-from .calibration import Calibration, calibrate
-from .choice import Choice, choose_k
-from .config import PRESETS, Settings, paper_settings, resolve
-from .trainer import Trained, train
+from .loop import Trained, train
+from .settings import PRESETS, Settings, paper_settings, resolve
 
-__all__ = [
-    "PRESETS",
-    "Calibration",
-    "Choice",
-    "Settings",
-    "Trained",
-    "calibrate",
-    "choose_k",
-    "paper_settings",
-    "resolve",
-    "train",
-]
+__all__ = ["PRESETS", "Settings", "Trained", "paper_settings", "resolve", "train"]

@@ -52,8 +52,3 @@ class Batches:
             chosen = random.integers(self.neighbours.shape[1], size=len(rows))
             rows = np.unique(np.concatenate([rows, self.neighbours[rows, chosen]]))
         return rows
-
-
-def mix(seed: int, step: int) -> int:
-    """One number from two, such that neighbouring seeds and steps have nothing in common."""
-    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
+from cgmcr2._random import mix
 from cgmcr2.model import Network
-from cgmcr2.objectives import CgMCR2Objective, ReferenceObjective
+from cgmcr2.objectives import CgMCR2Objective, ReleasedObjective
 
-from .batches import mix
-from .config import Settings
-from .monitors import Monitor
+from .monitor import Monitor
+from .settings import Settings
 
 FIRST_STEP = 40  # before that the clusters are still forming
 LEAST_BALANCE = 0.25  # effective clusters over k; class sizes falling 100 : 1 have 0.5
@@ -23,7 +23,7 @@ MAX_REVIVALS = 5  # after so many new starts the data has no such clusters
 def watch_collapse(
     monitor: Monitor,
     network: Network,
-    objective: CgMCR2Objective | ReferenceObjective,
+    objective: CgMCR2Objective | ReleasedObjective,
     optimizer: torch.optim.Adam,
     settings: Settings,
     facts: dict[str, Any],

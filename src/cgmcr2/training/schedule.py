@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from .config import Settings
+from .settings import Settings
 
 
 @dataclasses.dataclass(frozen=True)

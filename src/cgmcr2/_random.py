@@ -1,0 +1,58 @@
+"""Reproducible randomness: every random number follows from the user's seed and the purpose it is drawn for."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Stream(enum.IntEnum):
+    """The purposes of random numbers. Streams of one seed are independent of one another."""
+
+    TRAINING_ROWS = 1
+    NEIGHBOUR_CHUNKS = 2
+    VIEW_ROWS = 3
+    CHOOSE_K = 4
+    STABILITY = 5
+    CENTROIDS = 6
+    FIGURES = 7
+    TUNING_ROWS = 8
+
+
+def generator(seed: int, stream: Stream) -> np.random.Generator:
+    """The random generator of ``seed`` for one purpose."""
+    return np.random.default_rng([seed, stream])
+
+
+def sample_rows(n: int, most: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """At most ``most`` of the row numbers 0 ... n-1, sorted; all of them if there are no more.
+
+    >>> sample_rows(3, 5, np.random.default_rng(0)).tolist()
+    [0, 1, 2]
+    >>> len(sample_rows(100, 5, np.random.default_rng(0)))
+    5
+    """
+    return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+
+
+def mix(seed: int, step: int) -> int:
+    """One seed from two numbers; neighbouring seeds and steps give independent ones."""
+    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def seed_from(random_state: Any) -> int:
+    """The seed for scikit-learn's ``random_state``: an int, a ``RandomState``, or None for a random one.
+
+    >>> seed_from(7)
+    7
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if not isinstance(random_state, (int, np.integer)) or random_state < 0:
+        raise ValueError(f"random_state must be an integer of at least 0, but is {random_state!r}.")
+    return int(random_state)

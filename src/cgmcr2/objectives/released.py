@@ -1,0 +1,120 @@
+"""What the authors' released code computes, so that numbers can be compared like with like."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cgmcr2.objectives._checks import (
+    check_embedding,
+    check_memberships,
+    check_positive,
+    full_precision,
+    without_autocast,
+)
+from cgmcr2.objectives.affinity import Edges
+from cgmcr2.objectives.cgmcr2 import Terms
+from cgmcr2.objectives.cluster_coding_rate import cluster_coding_rate
+from cgmcr2.objectives.coding_rate import coding_rate
+
+
+class ReleasedObjective(nn.Module):
+    """The objective of the released code, with the face of :class:`CgMCR2Objective`.
+
+    It differs from the paper in that
+
+    - ``eps`` stands for the paper's eps squared, and both rates carry a factor 1/2;
+    - the penalty is ``gamma * ||H'DH - I||_F / k``, with 1e-6 added to every volume;
+    - the affinity is the inner product of the *un-normalised* embedding, through a learnable soft threshold, times 1/k;
+      of each row the ``s`` largest entries are kept (and ties with the smallest of them), then the row is scaled to
+      length 1. It keeps self-loops and negative entries, is not symmetric, degrees are its column sums, and the
+      gradient of the cut flows through it into the embedding. Nothing forbids a negative volume: the cut is then NaN,
+      as there.
+
+    The soft threshold is a parameter of this module (``bias``, starting at 0): give it to the optimizer with those of
+    the network. The released code also adds 1e-8 to every cluster's size; in float32 that changes nothing unless a
+    cluster is empty, where either way it contributes 0.
+
+    Args:
+        eps: the released code's ``eps`` (0.5 there), the square of the paper's.
+        gamma: weight of the penalty.
+        s: entries kept in each row (``nz`` there).
+        tolerance: relative error allowed in ``Rc`` from leaving out negligible memberships.
+
+    >>> terms = ReleasedObjective(eps=0.5, gamma=100.0, s=1)(torch.eye(2), torch.eye(2))
+    >>> [round(value, 3) for value in (terms.R.item(), terms.Rc.item(), terms.cut.item())]
+    [1.099, 0.805, 0.0]
+    """
+
+    def __init__(self, eps: float, gamma: float, s: int, *, tolerance: float = 1e-6) -> None:
+        super().__init__()
+        check_positive("eps", eps)
+        if s < 1:
+            raise ValueError(f"s is {s}; keep at least 1 entry in each row.")
+        self.eps = eps
+        self.gamma = gamma
+        self.s = s
+        self.tolerance = tolerance
+        self.bias = nn.Parameter(torch.zeros(1))
+
+    def forward(
+        self,
+        Z: Tensor,
+        Pi: Tensor,
+        *,
+        use_rate: bool = True,
+        use_cluster_rate: bool = True,
+        use_cut: bool = True,
+        A: Tensor | Edges | None = None,
+    ) -> Terms:
+        """The terms for a batch.
+
+        Args:
+            Z: embedding (n, d) as the network gives it, *not* normalised: the affinity needs it so; the rates' is
+                normalised here.
+            Pi: memberships (n, k) or (heads, n, k).
+            use_rate, use_cluster_rate, use_cut: which terms are on; one that is off is 0 and costs nothing.
+            A: an affinity to use in place of the batch's own.
+        """
+        check_embedding(Z)
+        check_memberships(Pi, len(Z))
+        Z, Pi = full_precision(Z, Pi)
+        unit = functional.normalize(Z, dim=-1)
+        eps = math.sqrt(self.eps)
+        off = Z.new_zeros(Pi.shape[:-2])
+        R = coding_rate(unit, eps) / 2 if use_rate else Z.new_zeros(())
+        Rc = cluster_coding_rate(unit, Pi, eps, tolerance=self.tolerance) / 2 if use_cluster_rate else off
+        cut, penalty, volumes = off, off, Z.new_zeros((*Pi.shape[:-2], Pi.shape[-1]))
+        if use_cut:
+            graph = self.graph(Z, Pi.shape[-1]) if A is None else A
+            cut, penalty, volumes = self._cut(Pi, graph.dense() if isinstance(graph, Edges) else graph)
+        return Terms(-R + Rc + cut + penalty, R, Rc, cut, penalty, volumes)
+
+    def graph(self, Z: Tensor, k: int) -> Tensor:
+        """The affinity (n, n) of a batch ``Z`` (n, d), un-normalised, for ``k`` clusters; differentiable."""
+        with without_autocast(Z):
+            similarity = Z @ Z.T
+            shrunk = similarity.sign() * functional.relu(similarity.abs() - self.bias) / k
+            smallest_kept = shrunk.topk(min(self.s, len(Z)), dim=-1).values[:, -1:]
+            kept = torch.where(shrunk >= smallest_kept, shrunk, 0)
+            return functional.normalize(kept, dim=-1)
+
+    def _cut(self, Pi: Tensor, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        k = Pi.shape[-1]
+        with without_autocast(Pi):
+            deg = A.sum(0)
+            weighted = deg.unsqueeze(-1) * Pi
+            volumes = weighted.sum(-2) + 1e-6
+            H = Pi * volumes.rsqrt().unsqueeze(-2)
+            inner = H.mT @ (deg.unsqueeze(-1) * H)
+            cut = inner.diagonal(dim1=-2, dim2=-1).sum(-1) - (H * (A @ H)).sum((-2, -1))
+            residual = inner - torch.eye(k, dtype=Pi.dtype, device=Pi.device)
+            penalty = torch.linalg.vector_norm(residual, dim=(-2, -1)) * (self.gamma / k)
+        return cut, penalty, volumes
+
+    def extra_repr(self) -> str:
+        """The settings, for ``print``."""
+        return f"eps={self.eps}, gamma={self.gamma}, s={self.s}"

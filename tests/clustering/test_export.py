@@ -1,0 +1,225 @@
+"""Exports never overwrite, never move, clash or escape, whatever the names."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cgmcr2.clustering import COLUMNS, Clustering
+from cgmcr2.clustering.export import export
+from cgmcr2.clustering.filenames import LONGEST, Names, folder_name
+from cgmcr2.images import Catalog
+
+FILES = ["a.png", "sub/a.png", "sub/deeper/A.png", "b.png", 'odd "name"\n<script>.png', "caf\udce9.png"]
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    for number, name in enumerate(FILES):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4), (40 * number, 0, 0)).save(path)
+    return folder
+
+
+@pytest.fixture
+def clustering() -> Clustering:
+    labels = [0, 0, 0, 2, 2, 2]
+    return Clustering(FILES, labels, names=["cats / dogs", "nobody", "..", "CON"], confidence=np.full(6, 0.9))
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_folders_hold_copies_under_safe_names(photos: Path, clustering: Clustering, tmp_path: Path) -> None:
+    before = tree(photos)
+    result = export(clustering, tmp_path / "out", images=Catalog.from_source(photos))
+    assert (result.written, result.missing) == (6, [])
+    found = tree(tmp_path / "out")
+    assert set(found) == {
+        "cats - dogs/a.png",
+        "cats - dogs/a (2).png",
+        "cats - dogs/A (3).png",
+        "Cluster 2/b.png",
+        'Cluster 2/odd "name"\n<script>.png',
+        "Cluster 2/caf\udce9.png",
+    }
+    assert sorted(found.values()) == sorted(before.values())
+    assert tree(photos) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "photos"]  # nothing left over
+
+
+@pytest.mark.parametrize("kind", ["folders", "imagefolder", "csv", "json", "parquet"])
+def test_what_is_there_is_never_overwritten(kind: str, photos: Path, clustering: Clustering, tmp_path: Path) -> None:
+    for name, make in (("file", Path.touch), ("folder", Path.mkdir), ("link", lambda p: p.symlink_to("nowhere"))):
+        make(tmp_path / name)
+        with pytest.raises(FileExistsError, match="overwrites nothing"):
+            export(clustering, tmp_path / name, kind, images=Catalog.from_source(photos))  # type: ignore[arg-type]
+    assert (tmp_path / "file").read_bytes() == b""
+    assert os.readlink(tmp_path / "link") == "nowhere"
+
+
+def test_links(photos: Path, clustering: Clustering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = Catalog.from_source(photos)
+    export(clustering, tmp_path / "hard", images=catalog, link="hardlink")
+    assert (tmp_path / "hard/cats - dogs/a.png").samefile(photos / "a.png")
+    assert not (tmp_path / "hard/cats - dogs/a.png").is_symlink()
+    monkeypatch.chdir(tmp_path)  # a relative source, and an export that lies elsewhere
+    export(clustering, tmp_path / "deep/soft", images=Catalog.from_source("photos"), link="symlink")
+    link = tmp_path / "deep/soft/Cluster 2/caf\udce9.png"
+    assert link.is_symlink()
+    assert link.read_bytes() == (photos / "caf\udce9.png").read_bytes()
+
+
+def test_a_hard_link_that_cannot_be_leaves_nothing(
+    photos: Path, clustering: Clustering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(OSError, match="use copy or symlink"):
+        export(clustering, tmp_path / "out", images=Catalog.from_source(photos), link="hardlink")
+    assert [path.name for path in tmp_path.iterdir()] == ["photos"]
+
+
+def test_missing_images_are_listed_and_the_others_exported(
+    photos: Path, clustering: Clustering, tmp_path: Path
+) -> None:
+    catalog = Catalog.from_source(photos)
+    (photos / "b.png").unlink()
+    result = export(clustering, tmp_path / "out", "imagefolder", images=catalog, link="symlink")
+    assert result.written == 5
+    assert result.missing == [("b.png", "No such file or directory")]
+    later = export(clustering, tmp_path / "later", images=Catalog.from_source(photos))
+    assert later.missing == [("b.png", f"not found in {photos}")]
+    assert not list((tmp_path / "out").rglob("b*.png"))
+
+
+def test_imagefolder_sorts_by_number_and_has_metadata(photos: Path, clustering: Clustering, tmp_path: Path) -> None:
+    export(clustering, tmp_path / "out", "imagefolder", images=Catalog.from_source(photos))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "00-cats-dogs",
+        "02-cluster-2",
+        "metadata.csv",
+    ]
+    with (tmp_path / "out/metadata.csv").open(newline="", encoding="utf-8", errors="surrogateescape") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["path"] for row in rows] == FILES
+    for row in rows:
+        assert (tmp_path / "out" / row["file_name"]).read_bytes() == (photos / row["path"]).read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+@pytest.mark.parametrize("link", ["copy", "symlink"])
+def test_archives_are_copied_out_whatever_the_link(kind: str, link: str, photos: Path, tmp_path: Path) -> None:
+    path = tmp_path / f"photos.{kind}"
+    names = FILES[:4]
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in names:
+                archive.write(photos / name, name)
+    else:
+        with tarfile.open(path, "w:gz") as tar:
+            for name in names:
+                tar.add(photos / name, name)
+    c = Clustering(list(reversed(names)), [0, 1, 0, 1])
+    result = export(c, tmp_path / "out", images=Catalog.from_source(path), link=link)  # type: ignore[arg-type]
+    assert result.written == 4
+    assert sorted(tree(tmp_path / "out").values()) == sorted((photos / name).read_bytes() for name in names)
+    assert not any(found.is_symlink() for found in (tmp_path / "out").rglob("*"))
+
+
+def test_pixels_of_an_npz_become_png(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 5, 6, 3), dtype=np.uint8)
+    np.savez(tmp_path / "digits.npz", images=pixels)
+    c = Clustering(["0", "1", "2"], [0, 1, 0])
+    export(c, tmp_path / "out", images=Catalog.from_source(tmp_path / "digits.npz"))
+    with Image.open(tmp_path / "out/Cluster 1/1.png") as image:
+        np.testing.assert_array_equal(np.asarray(image), pixels[1])
+
+
+def test_csv_and_json_keep_everything(clustering: Clustering, tmp_path: Path) -> None:
+    export(clustering, tmp_path / "t.csv", "csv")
+    with (tmp_path / "t.csv").open(newline="", encoding="utf-8", errors="surrogateescape") as file:
+        header, *rows = csv.reader(file)
+    assert header == list(COLUMNS)
+    assert [row[0] for row in rows] == FILES
+    export(clustering, tmp_path / "t.json", "json")
+    value = json.loads((tmp_path / "t.json").read_text())
+    assert [image["path"] for image in value["images"]] == FILES
+    assert value["images"][0] == {
+        "path": "a.png",
+        "cluster": 0,
+        "name": "cats / dogs",
+        "confidence": 0.9,
+        "margin": 1.0,
+        "outlier": 0.0,
+    }
+    assert value["clusters"] == [
+        {"cluster": 0, "name": "cats / dogs", "size": 3},
+        {"cluster": 2, "name": "..", "size": 3},
+    ]
+
+
+def test_parquet(clustering: Clustering, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    export(clustering, tmp_path / "t.parquet", "parquet")
+    table = parquet.read_table(tmp_path / "t.parquet").to_pydict()
+    assert list(table) == list(COLUMNS)
+    assert table["path"][:5] == FILES[:5]
+    assert table["path"][5] == "caf\\xe9.png"
+    assert table["cluster"] == [0, 0, 0, 2, 2, 2]
+
+
+def test_parquet_without_pyarrow(clustering: Clustering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"cgmcr2\[table\]"):
+        export(clustering, tmp_path / "t.parquet", "parquet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_requests(clustering: Clustering, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs the images"):
+        export(clustering, tmp_path / "out")
+    with pytest.raises(ValueError, match=r"'xlsx'.*choose of folders"):
+        export(clustering, tmp_path / "out", "xlsx")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("dogs", "dogs"),
+        ("../../etc", "-..-etc"),
+        ("a\nb\tc", "a-b-c"),
+        (" . ", "other"),
+        ("nul", "_nul"),
+        ("Con.txt", "_Con.txt"),
+        ("雪 und Füße", "雪 und Füße"),
+        ("\u202egnp.exe", "-gnp.exe"),
+        ("x\udcff", "x-"),
+        ("trailing. ", "trailing"),
+    ],
+)
+def test_folder_names(name: str, expected: str) -> None:
+    assert folder_name(name, "other") == expected
+
+
+def test_names_stay_within_what_a_file_system_takes() -> None:
+    names = Names()
+    given = ["é" * 300 + ".jpeg"] * 12 + ["x." + "y" * 400] * 3
+    made = [names.unique(name) for name in given]
+    assert len(set(made)) == len(made)
+    assert max(len(os.fsencode(name)) for name in made) <= LONGEST
+    assert all(name.endswith(".jpeg") for name in made[:12])

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_mutual_info_score
+
+from cgmcr2.consensus import choose_k as choice
+from cgmcr2.consensus.choose_k import Choice, adjusted_mutual_information, choose_k, decide, eigengaps
+
+Array = np.ndarray[Any, Any]
+
+
+def groups(k: int, n: int = 300) -> Array:
+    random = np.random.default_rng(k)
+    y = np.arange(n) % k
+    return (np.eye(16)[y] * 3 + random.standard_normal((n, 16)) * 0.5).astype(np.float32)
+
+
+@pytest.mark.parametrize("k", [2, 4, 7])
+def test_clear_groups_are_counted(k: int) -> None:
+    found = choose_k(groups(k), most=14)
+    assert (found.chosen, found.clear) == (k, True)
+    assert found.agreement[found.candidates.index(k)] > 0.95
+
+
+def test_data_without_groups_has_no_clear_answer() -> None:
+    found = choose_k(np.random.default_rng(0).standard_normal((400, 32)).astype(np.float32), most=12)
+    assert not found.clear
+    assert found.verdict.startswith("No clear answer")
+
+
+def test_the_same_seed_gives_the_same_choice_whatever_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "ROWS", 200)
+    X = groups(4, 500)
+    assert choose_k(X, most=8, seed=3) == choose_k(X, most=8, seed=3)
+    assert choose_k(X, most=8).chosen == 4
+
+
+def test_runners_up_are_other_peaks_and_not_neighbours() -> None:
+    found = decide([4, 5, 6, 9, 10, 20, 40, 80], [0.9] * 8, [0.2, 0.8, 0.3, 0.7, 0.6, 0.5, 0.75, 0.1])
+    assert (found.chosen, found.runners_up, found.clear) == (5, (40, 9), True)
+
+
+@pytest.mark.parametrize(
+    ("agreement", "scores", "sentence"),
+    [
+        ([0.2, 0.3, 0.2], [0.2, 0.3, 0.2], "little in common"),
+        ([0.9, 0.9, 0.9], [0.80, 0.5, 0.81], "2 is the least that fits well, but 8 fit"),
+        ([0.9, 0.9, 0.9], [0.3, 0.8, 0.5], "3 clusters fit best."),
+    ],
+)
+def test_the_verdict_says_how_clear_it_is(agreement: list[float], scores: list[float], sentence: str) -> None:
+    found = decide([2, 3, 8], agreement, scores)
+    assert sentence in found.verdict
+    assert found.clear == ("fit best" in found.verdict)
+
+
+def test_a_choice_survives_json() -> None:
+    found = decide([2, 3, 8], [0.9, 0.8, 0.7], [0.3, 0.8, 0.5])
+    assert Choice.from_dict(json.loads(json.dumps(dataclasses.asdict(found)))) == found
+
+
+def test_agreement_is_the_adjusted_mutual_information() -> None:
+    random = np.random.default_rng(0)
+    a = random.integers(6, size=4000)
+    b = np.where(random.random(4000) < 0.3, random.integers(6, size=4000), a)
+    assert adjusted_mutual_information(a, b, random) == pytest.approx(adjusted_mutual_info_score(a, b), abs=0.005)
+
+
+def test_gaps_by_lanczos_are_those_of_the_whole_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cgmcr2.consensus.smoothing import smooth_views
+
+    X = groups(5, 700)
+    near, _ = smooth_views(X, (1,), 0)
+    quick = eigengaps(near, 20)
+    exact = eigengaps(near, 350)[:21]  # too many for Lanczos
+    np.testing.assert_allclose(quick, exact, atol=0.02)
+    assert quick[2:].argmax() + 2 == 5
+
+
+def test_candidates_are_few_and_reach_as_far_as_the_rows_bear() -> None:
+    assert choice._grid(10_000, None)[:11] == list(range(2, 13))
+    assert 260 < choice._grid(10_000, None)[-1] <= 300
+    assert choice._grid(40, None)[-1] == 8
+    assert choice._grid(5, None) == [2]
+    assert choice._grid(100, 7) == [2, 3, 4, 5, 6, 7]
+
+
+def test_what_cannot_be_asked_is_one_sentence() -> None:
+    with pytest.raises(ValueError, match="cannot be found from 3 rows"):
+        choose_k(np.ones((3, 2), dtype=np.float32))
+    with pytest.raises(ValueError, match="must be at least 2, but is 1"):
+        choose_k(groups(3), most=1)
+
+
+def test_equal_rows_and_tiny_sets_do_not_fail() -> None:
+    assert choose_k(np.ones((30, 4), dtype=np.float32)).chosen >= 2
+    assert choose_k(groups(2, 6)).chosen == 2

@@ -1,0 +1,122 @@
+"""The map keeps groups together, is the same every time, and stays bounded."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cgmcr2.report import projection
+from cgmcr2.report.projection import project
+
+
+def groups(n: int, k: int = 4, d: int = 16, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, k, n)
+    Z = np.eye(d)[labels] + 0.1 * rng.standard_normal((n, d))
+    return (Z / np.linalg.norm(Z, axis=1, keepdims=True)).astype(np.float32), labels
+
+
+def agreement(positions: np.ndarray, labels: np.ndarray) -> float:
+    """How many points have a nearest neighbour of their own group."""
+    distance = ((positions[:, None] - positions[None]) ** 2).sum(-1)
+    np.fill_diagonal(distance, np.inf)
+    return float((labels[distance.argmin(1)] == labels).mean())
+
+
+def test_tsne_keeps_groups_together_and_repeats() -> None:
+    Z, labels = groups(120)
+    positions = project(Z)
+    assert positions.shape == (120, 2)
+    assert positions.min() >= -1e-6
+    assert positions.max() <= 1 + 1e-6
+    assert agreement(positions, labels) > 0.97
+    np.testing.assert_array_equal(positions, project(Z))
+
+
+def test_rows_beyond_the_landmarks_are_placed_beside_their_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection, "LANDMARKS", 80)
+    monkeypatch.setattr(projection, "PCA_ROWS", 100)
+    monkeypatch.setattr(projection, "CHUNK", 64)
+    Z, labels = groups(400)
+    positions = project(Z)
+    assert positions.shape == (400, 2)
+    assert agreement(positions, labels) > 0.97
+    np.testing.assert_array_equal(positions, project(Z))
+
+
+def test_points_do_not_cover_one_another_and_crowds_take_more_room() -> None:
+    from scipy.spatial import cKDTree
+
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [210, 70])
+    Z = np.eye(8)[labels] + 0.02 * rng.standard_normal((280, 8))  # two tight balls
+    positions = project(Z)
+    apart = cKDTree(positions).query(positions, 2)[0][:, 1]
+    assert np.median(apart) > 0.5 / np.sqrt(280)
+    area = [np.prod(positions[labels == c].std(0)) for c in (0, 1)]
+    assert 1.5 < area[0] / area[1] < 6
+
+
+def test_nearest_is_by_brute_force() -> None:
+    rng = np.random.default_rng(0)
+    points, landmarks = rng.standard_normal((50, 3)).astype("f4"), rng.standard_normal((7, 3)).astype("f4")
+    nearest, distance = projection._nearest(points, landmarks)
+    exact = ((points[:, None] - landmarks[None]) ** 2).sum(-1)
+    np.testing.assert_array_equal(nearest, exact.argmin(1))
+    np.testing.assert_allclose(distance, exact.min(1), atol=1e-5)
+
+
+def test_pca_is_the_plane_of_largest_spread() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 5)) * [1, 9, 1, 5, 1]
+    positions = project(X, "pca")
+    correlation = np.corrcoef(positions.T, X.T)[:2, 2:]
+    assert abs(correlation[0, 1]) > 0.99
+    assert abs(correlation[1, 3]) > 0.99
+    assert np.ptp(positions[:, 0]) == pytest.approx(1, abs=1e-5)
+    assert np.ptp(positions[:, 1]) < 0.9  # one scale for both axes
+
+
+@pytest.mark.parametrize(("n", "d"), [(0, 3), (1, 3), (2, 3), (9, 1), (10, 1), (11, 2)])
+def test_tiny_embeddings(n: int, d: int) -> None:
+    positions = project(np.arange(n * d, dtype=np.float64).reshape(n, d))
+    assert positions.shape == (n, 2)
+    assert np.isfinite(positions).all()
+
+
+@pytest.mark.parametrize("n", [5, 30])
+def test_equal_rows_are_one_point(n: int) -> None:
+    positions = project(np.ones((n, 4)))
+    np.testing.assert_allclose(positions, 0.5)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="no map called 'mds': choose"):
+        project(np.ones((5, 4)), "mds")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"shape \(n, d\) is needed"):
+        project(np.ones(5))
+
+
+def test_umap_is_named_when_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "umap", None)
+    with pytest.raises(ImportError, match=r"cgmcr2\[viz\]"):
+        project(groups(30)[0], "umap")
+
+
+def test_umap_is_asked_for_a_repeatable_plane(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    class FakeUMAP:
+        def __init__(self, **options: Any) -> None:
+            asked.update(options)
+
+        def fit_transform(self, points: np.ndarray) -> np.ndarray:
+            return points[:, :2]
+
+    monkeypatch.setitem(sys.modules, "umap", types.SimpleNamespace(UMAP=FakeUMAP))  # type: ignore[arg-type]
+    assert project(groups(12)[0], "umap", seed=3).shape == (12, 2)
+    assert asked == {"n_neighbors": 11, "random_state": 3, "n_jobs": 1}

@@ -1,0 +1,285 @@
+"""The report page in a real browser, used as people use it: mouse, keyboard, phone, dark."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+from cgmcr2.clustering import Clustering
+from cgmcr2.images import Catalog
+from cgmcr2.report.report import write_report
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = [
+    "<script>window.hacked=1<script>.png",
+    "<img src=x onerror=window.hacked=1>.png",
+    "'\"><svg onload=window.hacked=1>.png",
+    "caf\udce9 100%#?.png",
+    "two\nlines & more.png",
+    "a very long name " + "without_any_break_" * 9 + ".png",
+]
+N, K = 130, 4
+
+
+def clustering(ids: list[str], k: int) -> Clustering:
+    rng = np.random.default_rng(0)
+    labels = np.arange(len(ids)) % k
+    Z = np.eye(max(8, k))[labels] + 0.2 * rng.standard_normal((len(ids), max(8, k)))
+    logits = 5 * np.eye(k)[labels] + 1.5 * rng.standard_normal((len(ids), k))
+    probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    return Clustering(ids, probabilities.argmax(1), embedding=Z, probabilities=probabilities)
+
+
+@pytest.fixture(scope="module")
+def with_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    photos = folder / "my photos"
+    (photos / "sub").mkdir(parents=True)
+    names = HOSTILE + [f"{'sub/' if i % 2 else ''}IMG_{i:04}.png" for i in range(N - len(HOSTILE))]
+    for number, name in enumerate(names):
+        image = Image.new("RGB", (48, 36), (number * 2 % 256, number * 37 % 256, 120))
+        ImageDraw.Draw(image).text((4, 8), str(number))
+        image.save(photos / name)
+    catalog = Catalog.from_source(photos)
+    c = clustering(catalog.ids, K).rename(0, "</script><script>window.hacked=1</script>")
+    metrics = [{"step": s, "stage": "warm-up" if s < 9 else "fine-tuning", "loss": -s / 7, "R": s} for s in range(30)]
+    return write_report(
+        c,
+        folder / "report.html",
+        images=catalog,
+        features=np.random.default_rng(1).standard_normal((N, 6)),
+        metrics=metrics,
+        settings={"source": str(photos), "protocol": "p", "settings": {HOSTILE[0]: HOSTILE[1], "long": "x" * 200}},
+        errors=[(HOSTILE[1], "<b>truncated</b>")],
+        source=str(photos),
+    )
+
+
+@pytest.fixture(scope="module")
+def without_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    ids = [f"row/{i}" for i in range(280)] + ["</script><script>window.hacked=1</script>"]
+    return write_report(clustering(ids, 25), tmp_path_factory.mktemp("run") / "report.html", map_method="pca")
+
+
+@pytest.fixture
+def page(browser: Any, with_images: Path) -> Any:
+    browser.open(with_images)
+    yield browser
+    assert browser.problems == []
+    assert browser.run("window.hacked === undefined")
+
+
+def focused(page: Any) -> str:
+    return str(page.run("document.activeElement.getAttribute('aria-label') || document.activeElement.id"))
+
+
+def test_clusters_are_shown_with_their_pictures(page: Any) -> None:
+    assert page.run("document.querySelectorAll('#rows > li').length") == K
+    page.until("[...document.querySelectorAll('#rows img')].slice(0, 7).every(i => i.complete && i.naturalWidth > 0)")
+    assert page.run("document.querySelectorAll('#rows > li:first-child .strip.typical .tile').length") == 7
+    assert page.run("document.querySelector('#rows').textContent.includes('</script><script>window.hacked')")
+    assert page.run("document.title").startswith("130 images in 4 clusters")
+
+
+def test_a_cluster_opens_pages_and_closes(page: Any) -> None:
+    page.click("#rows > li:first-child .who button")
+    page.until("!document.querySelector('#detail').hidden")
+    size = page.run("data.sizes[detail.cluster]")
+    tiles = "document.querySelectorAll('#gallery .tile').length"
+    assert page.run(tiles) == 24
+    assert f"1–24 of {size}" in page.run("document.querySelector('#gallery-pager').textContent")  # noqa: RUF001
+    first = page.run("document.querySelector('#gallery .tile').title")
+    page.click("#gallery-pager button:last-child")
+    assert page.run(tiles) == size - 24
+    assert page.run("document.querySelector('#gallery .tile').title") != first
+    page.click("#by-uncertain")
+    least = page.run("Math.min(...data.uncertain[detail.cluster].map(p => margin[p]))")
+    assert page.run("margin[data.ids.indexOf(document.querySelector('#gallery .tile').title)]") == least
+    assert page.run("document.querySelector('#filter').value === String(detail.cluster)")
+    page.click("#next-cluster")
+    page.until("detail.cluster === order.clusters[1]")
+    page.run("history.back()")
+    page.until("detail.cluster === order.clusters[0]")
+    page.press("Escape")
+    page.until("document.querySelector('#detail').hidden")
+    assert page.run("document.querySelector('#filter').value") == ""
+
+
+def test_keyboard_alone_opens_an_image_and_closes_it(page: Any) -> None:
+    page.run("document.querySelector('#rows .tile').focus()")
+    first = focused(page)
+    page.press("ArrowRight")
+    second = focused(page)
+    assert second != first
+    page.press("ArrowDown")
+    page.press("ArrowUp")
+    assert focused(page) == second
+    assert page.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"  # one sees where one is
+    page.press("Enter")
+    page.until("document.querySelector('#viewer').open")
+    name = page.run("document.querySelector('#viewer-name').textContent")
+    assert second.startswith(name)
+    page.press("ArrowRight")
+    assert page.run("document.querySelector('#viewer-name').textContent") != name
+    assert page.run("document.querySelector('#viewer-place').textContent").startswith("3 /")
+    page.press("Escape")
+    page.until("!document.querySelector('#viewer').open")
+    assert focused(page) == second
+
+
+def test_tab_reaches_the_content_through_the_skip_link(page: Any) -> None:
+    page.press("Tab")
+    assert page.run("document.activeElement.className") == "skip"
+    page.press("Enter")
+    page.press("Tab")
+    assert page.run("Boolean(document.activeElement.closest('main'))")
+
+
+def test_search_filters_the_list(page: Any) -> None:
+    page.press("/")
+    assert focused(page) == "Search file names"
+    page.type("img_01")
+    count = page.run("data.ids.filter(id => id.toLowerCase().includes('img_01')).length")
+    assert 0 < count < 25
+    assert page.run("document.querySelectorAll('#list tr').length") == count
+    assert page.run("document.querySelector('#count').textContent") == f"{count} of 130 images"
+    page.type("zzz")
+    assert page.run("document.querySelector('#list').textContent") == "No file name matches."
+
+
+def test_the_list_sorts_and_pages(page: Any) -> None:
+    page.run("sort.value = 'margin'; sort.dispatchEvent(new Event('change'))")
+    assert page.run("margin[list.places[0]]") == page.run("Math.min(...margin)")
+    page.click("#list-pager button:last-child")
+    assert "26–50 of 130" in page.run("document.querySelector('#list-pager').textContent")  # noqa: RUF001
+
+
+def test_originals_are_linked_whatever_their_names(page: Any, with_images: Path) -> None:
+    for name in (*HOSTILE, "sub/IMG_0001.png"):
+        place = page.run(f"data.ids.indexOf({as_js(name)})")
+        page.run(f"view([{place}], 0)")
+        href = page.run("document.querySelector('#viewer-link').href")
+        linked = os.fsdecode(unquote_to_bytes(href.removeprefix("file://")))
+        assert Path(linked) == with_images.parent / "my photos" / name
+        assert Path(linked).is_file()
+        page.press("Escape")
+
+
+def as_js(text: str) -> str:
+    return '"' + "".join(f"\\u{ord(char):04x}" for char in text) + '"'
+
+
+def test_the_map_shows_and_opens_images(page: Any) -> None:
+    page.run("document.querySelector('#map').scrollIntoView()")
+    page.settle()
+    page.until(
+        "new Set($('canvas').getContext('2d').getImageData(0, 0, $('canvas').width, $('canvas').height).data).size > 50"
+    )
+    page.run("document.querySelector('#canvas').focus()")
+    page.press("ArrowRight")
+    page.until("!document.querySelector('#tip').hidden && document.querySelector('#tip img').naturalWidth > 0")
+    page.press("ArrowLeft")
+    page.press("Enter")
+    page.until("document.querySelector('#viewer').open")
+    page.press("Escape")
+    # with the mouse: where the tip is said to belong, a click opens the same image
+    page.click("#legend button:nth-child(2)")
+    assert page.run("emphasis.cluster") == page.run("clusters[1]")
+    x, y, width, height = page.run("(b => [b.x, b.y, b.width, b.height])($('canvas').getBoundingClientRect())")
+    found = False
+    for u in np.linspace(0.05, 0.95, 40):
+        for v in (0.2, 0.35, 0.5, 0.65, 0.8):
+            page.send("Input.dispatchMouseEvent", type="mouseMoved", x=x + u * width, y=y + v * height)
+            if page.run("!document.querySelector('#tip').hidden"):
+                page.point(x + u * width, y + v * height, click=True)
+                found = page.run("document.querySelector('#viewer').open && labels[viewer.list[0]] === clusters[1]")
+                break
+        if found:
+            break
+    assert found
+
+
+def test_the_map_zooms_and_comes_back(page: Any) -> None:
+    drawn = "$('canvas').toDataURL()"
+    page.click("#show-points")
+    assert page.run("$('show-points').getAttribute('aria-pressed')") == "true"
+    page.run("document.querySelector('#map').scrollIntoView()")
+    page.settle()
+    before = page.run(drawn)
+    page.click("#zoom-in")
+    assert page.run(drawn) != before
+    page.click("#zoom-reset")
+    assert page.run(drawn) == before
+
+
+def test_light_and_dark(browser: Any, with_images: Path) -> None:
+    background = "getComputedStyle(document.body).backgroundColor"
+    browser.open(with_images)
+    browser.run("localStorage.clear()")
+    browser.open(with_images)
+    light = browser.run(background)
+    browser.click("#theme")
+    dark = browser.run(background)
+    assert light != dark
+    browser.open(with_images)
+    assert browser.run(background) == dark  # remembered
+    browser.press("t")
+    assert browser.run(background) == light
+    browser.run("localStorage.clear()")
+    browser.open(with_images, dark=True)
+    assert browser.run(background) == dark  # as the system says
+    assert browser.problems == []
+
+
+@pytest.mark.parametrize("width", [1280, 390, 360])
+@pytest.mark.parametrize("kind", ["with_images", "without_images"])
+def test_nothing_is_wider_than_the_window(browser: Any, kind: str, width: int, request: pytest.FixtureRequest) -> None:
+    browser.open(request.getfixturevalue(kind), width=width, height=800)
+    # not innerWidth: a phone's window grows with what is in it
+    fits = f"Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) <= {width}"
+    assert browser.run(fits)
+    browser.run("location.hash = `cluster-${order.clusters[0]}`")
+    browser.until("!document.querySelector('#detail').hidden")
+    assert browser.run(fits)
+    browser.run("document.querySelector('#unread')?.setAttribute('open', '')")
+    assert browser.run(fits)
+    long = browser.run("Math.max(...data.ids.map(id => id.length))")
+    browser.run(f"view([data.ids.findIndex(id => id.length === {long})], 0)")
+    browser.settle()
+    assert browser.run(f"(b => b.left >= 0 && b.right <= {width})($('viewer').getBoundingClientRect())")
+    assert browser.run("document.querySelector('#viewer').scrollWidth <= document.querySelector('#viewer').clientWidth")
+    assert browser.problems == []
+
+
+def test_without_images_names_stand_for_them(browser: Any, without_images: Path) -> None:
+    browser.open(without_images)
+    assert browser.run("document.querySelectorAll('#rows > li').length") == 20
+    browser.click("#rows-pager button:last-child")
+    assert browser.run("document.querySelectorAll('#rows > li').length") == 5
+    assert browser.run("document.querySelectorAll('#rows img').length") == 0
+    browser.click("#rows .tile")
+    assert browser.run("document.querySelector('#viewer').open && document.querySelector('#viewer-link').hidden")
+    browser.press("Escape")
+    browser.run("order; $('order').value = 'name'; $('order').dispatchEvent(new Event('change'))")
+    assert browser.run("document.querySelector('#rows .name').textContent") == "Cluster 0"
+    assert browser.run("window.hacked === undefined")
+    assert browser.problems == []
+
+
+def test_an_injected_script_would_be_refused(browser: Any, with_images: Path) -> None:
+    """The second lock: were markup ever to get in, the page's policy would not run it."""
+    browser.open(with_images)
+    browser.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hacked=1\">')")
+    browser.run(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.hacked=1'}))"
+    )
+    browser.settle()
+    assert browser.run("window.hacked === undefined")
+    assert any("Content Security Policy" in problem for problem in browser.problems)

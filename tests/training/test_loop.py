@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import ConvergenceWarning
+
+from cgmcr2.model import Network
+from cgmcr2.objectives import CgMCR2Objective
+from cgmcr2.training import Settings, Trained, resolve, train
+from cgmcr2.training import loop as trainer
+from cgmcr2.training.monitor import Monitor, Record, read_metrics
+
+SMALL = Settings(
+    hidden_dim=16,
+    embedding_dim=6,
+    n_heads=2,
+    gamma=5.0,
+    s=5,
+    batch_size=40,
+    warmup_epochs=5,
+    finetune_epochs=10,
+    lr=3e-3,
+)
+
+
+@pytest.fixture(scope="module")
+def X() -> np.ndarray[Any, Any]:
+    random = np.random.default_rng(0)
+    centres = random.standard_normal((3, 8)) * 3
+    return (centres[random.integers(3, size=120)] + 0.3 * random.standard_normal((120, 8))).astype(np.float32)
+
+
+def weights(trained: Trained) -> dict[str, torch.Tensor]:
+    return trained.network.state_dict()
+
+
+def assert_same(a: Trained, b: Trained) -> None:
+    for name, tensor in weights(a).items():
+        assert torch.equal(tensor, weights(b)[name]), name
+    assert a.head == b.head
+    assert without_times(a.history) == without_times(b.history)
+
+
+def without_times(history: list[Record]) -> list[Record]:
+    return [{name: value for name, value in record.items() if "seconds" not in name} for record in history]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"membership": "softmax"},
+        {"objective": "reference", "schedule": "reference", "gamma": 30.0, "penalty": "norm"},
+        {"affinity": "gaussian"},
+        {"affinity": "doubly_stochastic"},
+        {"affinity": "cosine"},
+        {"cut_in_finetuning": False},
+        {"warmup_epochs": 0, "finetune_epochs": 15},
+        {"depth": 4, "n_heads": 1},
+        {"cluster_module": "k-means", "n_heads": 1},
+        {"cluster_module": "spectral", "n_heads": 1, "objective": "reference"},
+        {"cluster_module": "ensc", "n_heads": 1, "warmup_epochs": 12, "finetune_epochs": 3},
+        {"projection": 6, "neighbours": 5, "graph": "whole", "guide": 2.0, "ema": 0.9},
+        {"neighbours": 5},
+    ],
+    ids=str,
+)
+def test_every_variant_trains_and_repeats_bit_for_bit(X: np.ndarray[Any, Any], change: dict[str, Any]) -> None:
+    settings = dataclasses.replace(SMALL, **change)
+    first, second = train(X, 3, settings, seed=4), train(X, 3, settings, seed=4)
+    assert_same(first, second)
+    assert first.finished
+    assert not first.network.training
+    assert len(first.history) == 45
+    assert all(record["finite"] for record in first.history)
+    other = train(X, 3, settings, seed=5)
+    assert not torch.equal(weights(first)["pre_feature.weight"], weights(other)["pre_feature.weight"])
+
+
+def test_every_step_says_how_long_it_took(X: np.ndarray[Any, Any]) -> None:
+    began = time.perf_counter()
+    history = train(X, 3, SMALL).history
+    assert all(record["seconds"] > 0 for record in history)
+    assert sum(record["seconds"] for record in history) < time.perf_counter() - began
+
+
+def test_the_terms_of_each_stage(X: np.ndarray[Any, Any]) -> None:
+    history = train(X, 3, SMALL).history
+    warm_up, fine_tuning = history[:15], history[15:]
+    assert all(record["stage"] == "warm-up" and record["Rc"] == 0 for record in warm_up)
+    assert all(record["stage"] == "fine-tuning" and record["Rc"] > 0 for record in fine_tuning)
+    for record in history:
+        total = -record["R"] + record["Rc"] + record["cut"] + record["penalty"]
+        assert record["loss"] == pytest.approx(total, abs=1e-3)
+
+
+def test_the_callers_random_state_is_left_alone(X: np.ndarray[Any, Any]) -> None:
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    train(X, 3, SMALL)
+    assert torch.equal(torch.rand(1), expected)
+
+
+@pytest.mark.parametrize("change", [{}, {"ema": 0.9, "warmup_epochs": 4.5}], ids=str)
+def test_watching_changes_nothing_and_sees_what_training_would_return(
+    X: np.ndarray[Any, Any], change: dict[str, Any]
+) -> None:
+    settings = dataclasses.replace(SMALL, **change)
+    seen: dict[int, tuple[dict[str, torch.Tensor], int]] = {}
+
+    def watch(epoch: int, network: Network, head: int) -> None:
+        assert not network.training
+        seen[epoch] = ({name: tensor.clone() for name, tensor in network.state_dict().items()}, head)
+        network.train()(torch.from_numpy(X))  # moves BatchNorm's statistics, of the copy only
+        torch.nn.init.zeros_(network.feature_out.weight)
+
+    watched, plain = train(X, 3, settings, watch=watch), train(X, 3, settings)
+    assert_same(watched, plain)
+    assert list(seen) == list(range(1, 16))
+    last, head = seen[15]
+    assert head == plain.head
+    for name, tensor in weights(plain).items():
+        assert torch.equal(tensor, last[name]), name
+    assert not torch.equal(seen[1][0]["pre_feature.weight"], last["pre_feature.weight"])
+
+
+@pytest.mark.parametrize("cut_at", [1, 17, 44])
+def test_a_resumed_training_equals_an_uninterrupted_one(
+    X: np.ndarray[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut_at: int
+) -> None:
+    settings = dataclasses.replace(
+        SMALL, objective="reference", schedule="constant-cosine", neighbours=3, guide=1.0, projection=4, ema=0.9
+    )
+    whole = train(X, 3, settings, folder=tmp_path / "whole")
+
+    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", -1.0)  # a checkpoint after every step
+    saved = 0
+
+    def killing(*arguments: Any) -> None:
+        nonlocal saved
+        save(*arguments)
+        saved += 1
+        if saved == cut_at:
+            raise SystemExit("killed")
+
+    save = trainer.save_checkpoint
+    monkeypatch.setattr(trainer, "save_checkpoint", killing)
+    with pytest.raises(SystemExit):
+        train(X, 3, settings, folder=tmp_path / "cut")
+    with (tmp_path / "cut" / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 9')  # as a kill in the middle of a line leaves it
+    resumed = train(X, 3, settings, folder=tmp_path / "cut")
+    assert_same(whole, resumed)
+    assert without_times(read_metrics(tmp_path / "cut" / "metrics.jsonl")) == without_times(whole.history)
+
+
+def test_a_folder_of_another_training_is_refused(X: np.ndarray[Any, Any], tmp_path: Path) -> None:
+    train(X, 3, SMALL, folder=tmp_path)
+    with pytest.raises(ValueError, match=r"other settings or data \(gamma 5.0 there, 6.0 now\)"):
+        train(X, 3, dataclasses.replace(SMALL, gamma=6.0), folder=tmp_path)
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"rubbish")
+    with pytest.raises(ValueError, match="not a readable checkpoint"):
+        train(X, 3, SMALL, folder=tmp_path)
+
+
+def test_ctrl_c_ends_after_the_step_and_keeps_the_model(X: np.ndarray[Any, Any], tmp_path: Path) -> None:
+    class Pressing:
+        """Presses Ctrl-C while a batch is read."""
+
+        shape = X.shape
+        reads = 0
+
+        def __getitem__(self, rows: Any) -> Any:
+            self.reads += 1
+            if self.reads == 8:
+                os.kill(os.getpid(), signal.SIGINT)
+            return X[rows]
+
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.warns(ConvergenceWarning, match="Stopped by Ctrl-C after step"):
+        stopped = train(Pressing(), 3, SMALL, folder=tmp_path)
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert not stopped.finished
+    assert 0 < len(stopped.history) < 45
+    assert_same(train(X, 3, SMALL, folder=tmp_path), train(X, 3, SMALL))
+
+
+def test_training_works_outside_the_main_thread(X: np.ndarray[Any, Any]) -> None:
+    results: list[Trained] = []
+    thread = threading.Thread(target=lambda: results.append(train(X, 3, SMALL)))
+    thread.start()
+    thread.join()
+    assert results[0].finished
+
+
+def break_objective(monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
+    forward, calls = CgMCR2Objective.forward, iter(range(10_000))
+
+    def broken(self: CgMCR2Objective, *arguments: Any, **options: Any) -> Any:
+        terms = forward(self, *arguments, **options)
+        return (
+            terms._replace(total=terms.total * torch.nan, cut=terms.cut * torch.nan) if next(calls) in steps else terms
+        )
+
+    monkeypatch.setattr(CgMCR2Objective, "forward", broken)
+
+
+def test_a_step_that_is_not_finite_is_skipped_and_counted(
+    X: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_objective(monkeypatch, {3, 4, 20})
+    trained = train(X, 3, SMALL)
+    assert [record["step"] for record in trained.history if not record["finite"]] == [3, 4, 20]
+    assert trained.history[3]["loss"] is None
+    assert all(tensor.isfinite().all() for tensor in weights(trained).values())
+
+
+def test_many_in_a_row_end_training_with_the_cause(X: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    break_objective(monkeypatch, set(range(5, 100)))
+    with pytest.raises(
+        FloatingPointError, match=r"the term cut was not finite in 5 steps in a row .* lower the learning rate"
+    ):
+        train(X, 3, SMALL)
+
+
+def test_a_collapse_is_said_with_what_to_do(X: np.ndarray[Any, Any]) -> None:
+    settings = dataclasses.replace(SMALL, gamma=0.0, warmup_epochs=60, finetune_epochs=0, lr=1e-2)
+    with pytest.warns(ConvergenceWarning, match=r"Only \d of 8 clusters are live .* raise gamma"):
+        train(X, 8, settings)
+
+
+def test_auto_acts_on_a_collapse(X: np.ndarray[Any, Any], tmp_path: Path) -> None:
+    settings = dataclasses.replace(
+        SMALL, gamma=0.0, warmup_epochs=100, finetune_epochs=0, lr=1e-2, n_heads=1, act_on_collapse=True
+    )
+    with pytest.warns(ConvergenceWarning, match="started anew with gamma 2"):
+        trained = train(X, 8, settings)
+    assert trained.gamma >= 2
+    assert max(trained.history[-1]["live_clusters"]) >= 4
+
+
+@pytest.mark.parametrize(("n", "k"), [(2, 2), (3, 2), (5, 5), (41, 10), (120, 120)])
+@pytest.mark.parametrize("preset", ["auto", "paper"])
+def test_any_n_and_k(X: np.ndarray[Any, Any], preset: Any, n: int, k: int) -> None:
+    small = {"hidden_dim": 8, "warmup_epochs": 2, "finetune_epochs": 2, "lr": 1e-3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        trained = train(X[:n], k, resolve(preset, n, k, 8, small))
+    assert all(record["finite"] for record in trained.history)
+
+
+def test_bfloat16_and_float32_agree_in_kind(X: np.ndarray[Any, Any]) -> None:
+    half = train(X, 3, SMALL, precision="bfloat16")
+    full = train(X, 3, SMALL, precision="float32")
+    assert half.history[-1]["R"] == pytest.approx(full.history[-1]["R"], rel=0.1)
+    assert weights(half)["pre_feature.weight"].dtype == torch.float32
+
+
+def test_unusable_device_and_precision_are_said(X: np.ndarray[Any, Any]) -> None:
+    with pytest.raises(ValueError, match="device 'nonsense' cannot be used"):
+        train(X, 3, SMALL, device="nonsense")
+    with pytest.raises(ValueError, match="precision must be"):
+        train(X, 3, SMALL, precision="float8")
+
+
+def test_progress_and_tensorboard(X: np.ndarray[Any, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tensorboard")
+    train(X, 3, SMALL, folder=tmp_path, progress=True, tensorboard=True)
+    assert list((tmp_path / "tensorboard").glob("events.*"))
+    shown = capsys.readouterr().err
+    assert "fine-tuning" in shown
+    assert "live=3/3" in shown
+    with pytest.raises(ValueError, match="TensorBoard needs a folder"):
+        train(X, 3, SMALL, tensorboard=True)
+    first = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0])
+    assert {
+        "step",
+        "epoch",
+        "stage",
+        "lr",
+        "loss",
+        "R",
+        "Rc",
+        "cut",
+        "penalty",
+        "live_clusters",
+        "balance",
+        "finite",
+    } == first.keys()
+
+
+def test_balance_is_the_effective_number_of_clusters() -> None:
+    monitor = Monitor(n_heads=2, n_clusters=4, device=torch.device("cpu"))
+    monitor.shares = torch.tensor([[0.25, 0.25, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])
+    assert monitor.balance().tolist() == pytest.approx([1.0, 0.25])
+    assert monitor.live().tolist() == [4, 1]
