@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written beside their place, then renamed into it."""
+"""Atomic file writes: a file is replaced as a whole or left unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; on success it takes the place of ``path``, on error it is removed.
+    """Yield a temporary path in the folder of ``path``; on success it replaces ``path``, on error it is deleted.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "a.txt"
@@ -31,7 +31,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         umask = os.umask(0)
         os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes private files; ours have the usual mode
+        temporary.chmod(0o666 & ~umask)  # mkstemp creates files that only the owner can read
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -40,11 +40,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write ``text`` as UTF-8 to ``path``, whole or not at all."""
+    """Write ``text`` to ``path`` as UTF-8, atomically."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Write ``value`` as indented JSON to ``path``, whole or not at all."""
+    """Write ``value`` to ``path`` as indented JSON, atomically."""
     write_text(path, json.dumps(value, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""TOML by the standard library where it has it."""
+"""TOML parser: ``tomllib``, or ``tomli`` on Python 3.10."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 def loads(text: str) -> dict[str, Any]:
-    """The values of a TOML text; a ``ValueError`` where it is none.
+    """Parse TOML; raise ``ValueError`` if ``text`` is not valid.
 
     >>> loads("gamma = 50")
     {'gamma': 50}
     """
     try:
-        reader = importlib.import_module("tomllib")
+        parser = importlib.import_module("tomllib")
     except ImportError:  # Python 3.10
-        reader = importlib.import_module("tomli")
-    values: dict[str, Any] = reader.loads(text)
+        parser = importlib.import_module("tomli")
+    values: dict[str, Any] = parser.loads(text)
     return values

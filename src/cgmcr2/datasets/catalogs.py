@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cgmcr2.images import Catalog
 from cgmcr2.images.folder import Listing
-from cgmcr2.images.sources import Loaded, Source
+from cgmcr2.images.sources import ImageData, Source
 
 
 @dataclass
@@ -55,7 +55,7 @@ class ChosenSource:
         self.names: list[str] = []
         self.sequential = False
 
-    def load(self, index: int, id: str) -> Loaded:
+    def load(self, index: int, id: str) -> ImageData:
         return self.sources[self.which[index]].load(self.places[index], self.names[index])
 
 

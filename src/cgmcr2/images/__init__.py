@@ -1,4 +1,4 @@
-"""Files to pixels: which images there are (``Catalog``), one of them (``decode``), all in order (``iter_decoded``)."""
+"""From files to pixels: list images (``Catalog``), decode one (``decode``) or many in order (``iter_decoded``)."""
 
 from cgmcr2.images.batches import iter_decoded
 from cgmcr2.images.catalog import Catalog, ImageItem

@@ -1,4 +1,4 @@
-"""Many images decoded at once, handed out in order."""
+"""Decode many images in parallel and yield them in order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TypeVar
 from PIL import Image
 
 from cgmcr2.images.catalog import Catalog, ImageItem
-from cgmcr2.images.decode import decode_loaded, reason
-from cgmcr2.images.sources import MAX_MEMBER_BYTES, Loaded
+from cgmcr2.images.decode import decode_data, error_reason
+from cgmcr2.images.sources import MAX_MEMBER_BYTES, ImageData
 
 T = TypeVar("T")
 
@@ -26,12 +26,27 @@ def iter_decoded(
     num_workers: int | None = None,
     window: int = 64,
 ) -> Generator[tuple[int, T | str], None, None]:
-    """Yield ``(index, transform(image))`` for the images in order, or ``(index, reason)`` for one that cannot be read.
+    """Yield ``(index, transform(image))`` in order, or ``(index, reason)`` for an image that cannot be read.
 
-    Threads do the work: Pillow lets go of the interpreter while it decodes, and processes measured no faster. At most
-    ``window`` results wait, however slow the consumer. ``indices``: which images (default: all); ``size``: see
-    :func:`cgmcr2.images.decode`; ``num_workers``: threads (default: one a core, at most 8).
+    Threads are used because Pillow releases the GIL while decoding; processes were measured to be no faster.
 
+    Parameters
+    ----------
+    catalog : Catalog
+        The images.
+    transform : callable
+        Applied to each decoded image in the worker threads.
+    indices : iterable of int, optional
+        Which images, in which order; default: all.
+    size : int, optional
+        Shorter side that the caller needs, see :func:`cgmcr2.images.decode`.
+    num_workers : int, optional
+        Number of threads; default: one per available core, at most 8.
+    window : int
+        Largest number of results kept in memory for a slow consumer.
+
+    Examples
+    --------
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
     >>> Image.new("RGB", (8, 6)).save(folder + "/a.png")
@@ -43,20 +58,20 @@ def iter_decoded(
     if workers < 1 or window < 1:
         raise ValueError(f"num_workers and window must be at least 1, but they are {workers} and {window}.")
 
-    def work(item: ImageItem, loaded: Loaded | None) -> T | str:
+    def decode_and_transform(item: ImageItem, data: ImageData | None) -> T | str:
         try:
-            return transform(decode_loaded(item.load() if loaded is None else loaded, size))
-        except Exception as error:  # broken files raise nearly anything: struct.error, IndexError, SyntaxError ...
-            return reason(error)
+            return transform(decode_data(item.load() if data is None else data, size))
+        except Exception as error:  # damaged files raise nearly any type, also struct.error or SyntaxError
+            return error_reason(error)
 
     pending: deque[tuple[ImageItem, Future[T | str] | str]] = deque()
-    held = 0  # bytes of compressed streams that wait: those are read here, in order
+    pending_bytes = 0  # limits the memory for compressed streams, which this thread reads in order
     pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
 
     def next_result() -> tuple[int, T | str]:
-        nonlocal held
+        nonlocal pending_bytes
         item, result = pending.popleft()
-        held -= item.size
+        pending_bytes -= item.size
         return item.index, result if isinstance(result, str) else result.result()
 
     try:
@@ -64,12 +79,13 @@ def iter_decoded(
             item = catalog[index]
             result: Future[T | str] | str
             try:
-                result = pool.submit(work, item, item.load() if catalog.source.sequential else None)
+                data = item.load() if catalog.source.sequential else None
+                result = pool.submit(decode_and_transform, item, data)
             except Exception as error:
-                result = reason(error)
+                result = error_reason(error)
             pending.append((item, result))
-            held += item.size
-            while len(pending) >= window or (catalog.source.sequential and held > MAX_MEMBER_BYTES):
+            pending_bytes += item.size
+            while len(pending) >= window or (catalog.source.sequential and pending_bytes > MAX_MEMBER_BYTES):
                 yield next_result()
         while pending:
             yield next_result()
@@ -78,5 +94,5 @@ def iter_decoded(
 
 
 def available_cores() -> int:
-    """The number of cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""One image file to RGB pixels, whatever its format; what cannot be read is an exception with a plain reason."""
+"""Decode one image file of any supported format to RGB."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from PIL import Image, UnidentifiedImageError
 
 if TYPE_CHECKING:
     from cgmcr2.images.catalog import ImageItem
-    from cgmcr2.images.sources import Loaded
+    from cgmcr2.images.sources import ImageData
 
 DECODE_VERSION = 1
-"""Raised when the same file gives other pixels than before, so that features from the old ones are not mixed in."""
+"""Increased when decoding changes, so that features of old and new pixels are never mixed."""
 
-MAX_PIXELS = 89_478_485  # Pillow's own bound for a bomb; about 360 MB when decoded. For JPEG it counts after `draft`.
-_LARGE_PIXELS = 16_000_000  # more than a usual photo: such images are decoded one at a time and shrunk early
-_one_large_at_a_time = threading.Lock()
+MAX_PIXELS = 89_478_485  # Pillow's limit for decompression bombs, about 360 MB; applied to JPEGs after downscaling
+LARGE_PIXELS = 16_000_000  # larger images are decoded one at a time and downscaled early, to limit memory
+_large_image_lock = threading.Lock()
 
 _HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"hevm", b"hevs", b"mif1", b"msf1", b"heif")
 _TRANSPOSITIONS = {
@@ -35,11 +35,21 @@ _EXIF_ORIENTATION = 0x0112
 
 
 def decode(item: ImageItem, size: int | None = None) -> Image.Image:
-    """The image as upright 8-bit RGB: the first frame, transparency on white, 16 bits scaled to 8.
+    """Decode an image to upright 8-bit RGB.
 
-    ``size`` is the shorter side that the caller needs: JPEGs are then decoded at 1/2, 1/4 or 1/8 if that is still as
-    large, which is several times as fast. What cannot be read raises; :func:`reason` puts the exception in plain words.
+    The first frame is used, transparency is blended with white, and 16-bit values are scaled to 8 bits. An image that
+    cannot be read raises an exception, which :func:`error_reason` turns into one line.
 
+    Parameters
+    ----------
+    item : ImageItem
+        Image of a catalog.
+    size : int, optional
+        Shorter side that the caller needs. JPEGs are decoded at 1/2, 1/4 or 1/8 of their size if that is still at
+        least ``size``, which is several times as fast.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from cgmcr2.images import Catalog
     >>> folder = tempfile.mkdtemp()
@@ -48,17 +58,17 @@ def decode(item: ImageItem, size: int | None = None) -> Image.Image:
     >>> image.mode, image.size
     ('RGB', (160, 120))
     """
-    return decode_loaded(item.load(), size)
+    return decode_data(item.load(), size)
 
 
-def decode_loaded(loaded: Loaded, size: int | None = None) -> Image.Image:
-    """:func:`decode` for what :meth:`ImageItem.load` gave; closes the file."""
-    if isinstance(loaded, np.ndarray):
-        return _to_rgb(_from_pixels(loaded))
-    with loaded:
-        image = open_image(loaded)
-        large = image.width * image.height > _LARGE_PIXELS
-        with _one_large_at_a_time if large else contextlib.nullcontext():
+def decode_data(data: ImageData, size: int | None = None, *, large_pixels: int = LARGE_PIXELS) -> Image.Image:
+    """Decode the result of :meth:`ImageItem.load` like :func:`decode`, and close the file."""
+    if isinstance(data, np.ndarray):
+        return _to_rgb(_from_pixels(data))
+    with data:
+        image = open_image(data)
+        large = image.width * image.height > large_pixels
+        with _large_image_lock if large else contextlib.nullcontext():
             if size is not None:
                 image.draft("RGB", (size, size))
             if image.width * image.height > MAX_PIXELS:
@@ -66,53 +76,54 @@ def decode_loaded(loaded: Loaded, size: int | None = None) -> Image.Image:
                     f"{image.width} x {image.height} pixels, the limit is {MAX_PIXELS:,}"
                 )
             image.load()
-            orientation = _orientation(image)  # after load: TIFF turns itself, and PNG may name it after the pixels
+            # read after load(): Pillow rotates TIFF itself, and PNG may store EXIF after the pixels
+            orientation = _orientation(image)
             if large and size is not None and image.mode in ("L", "LA", "RGB", "RGBA", "CMYK"):
                 image = image.reduce(max(1, min(image.size) // (2 * size)))
             image = _to_rgb(image)
             return image.transpose(_TRANSPOSITIONS[orientation]) if orientation in _TRANSPOSITIONS else image
 
 
-def open_image(loaded: Loaded) -> Image.Image:
-    """The image in an open file, identified but not decoded; pixels become an image as they are."""
-    if isinstance(loaded, np.ndarray):
-        return _from_pixels(loaded)
-    start = loaded.read(16)
+def open_image(data: ImageData) -> Image.Image:
+    """Open an image file without decoding it; pixel arrays are wrapped as they are."""
+    if isinstance(data, np.ndarray):
+        return _from_pixels(data)
+    start = data.read(16)
     if not start:
         raise ValueError("the file is empty")
-    loaded.seek(0)
+    data.seek(0)
     try:
-        image = Image.open(loaded)
+        image = Image.open(data)
     except UnidentifiedImageError:
         if start[4:8] != b"ftyp" or start[8:12] not in _HEIF_BRANDS:
             raise
         _register_heif()
-        loaded.seek(0)
-        image = Image.open(loaded)
-    if image.format == "EPS":  # Pillow would hand the file to Ghostscript, which runs it as a program
-        raise ValueError("EPS files are programs and are not run: convert it to PNG first")
+        data.seek(0)
+        image = Image.open(data)
+    if image.format == "EPS":  # Pillow would execute the file with Ghostscript
+        raise ValueError("EPS files are programs and are not executed: convert it to PNG first")
     return image
 
 
-def reason(error: BaseException) -> str:
-    """Why an image could not be read, in one line.
+def error_reason(error: BaseException) -> str:
+    """Return in one line why an image could not be read.
 
-    >>> reason(ValueError("the file is empty"))
+    >>> error_reason(ValueError("the file is empty"))
     'the file is empty'
-    >>> reason(PermissionError(13, "Permission denied"))
+    >>> error_reason(PermissionError(13, "Permission denied"))
     'cannot be read: Permission denied'
     """
     if isinstance(error, UnidentifiedImageError):
-        return "not an image, or in a format that is not known here"
+        return "not an image, or an unsupported image format"
     text = " ".join(str(error).split())
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
-        text = f"too many pixels (a decompression bomb?): {text}"
+        text = f"suspected decompression bomb: {text}"
     elif isinstance(error, MemoryError):
-        text = "too large for the memory"
+        text = "out of memory"
     elif isinstance(error, OSError) and error.strerror:
         text = f"cannot be read: {error.strerror}"
     elif not isinstance(error, ValueError | ImportError):
-        text = f"broken: {text or type(error).__name__}"
+        text = f"damaged: {text or type(error).__name__}"
     return text[:300] or type(error).__name__
 
 
@@ -132,7 +143,7 @@ def _from_pixels(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]) -> Ima
 def _orientation(image: Image.Image) -> int:
     try:
         return int(image.getexif().get(_EXIF_ORIENTATION, 1))
-    except Exception:  # broken metadata is no reason to lose the photo
+    except Exception:  # a photo with damaged metadata is still usable
         return 1
 
 
@@ -149,17 +160,16 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
         lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
         converted = ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB")
-        assert converted is not None  # it is None only in place
+        assert converted is not None  # None only for in-place conversion
         return converted
     return image.convert("RGB")
 
 
 def _to_8_bits(image: Image.Image) -> Image.Image:
-    """Grey of 16 bits by its full range; 32-bit integers and floats, which have no fixed white, from min to max."""
+    """Scale 16-bit greyscale by its full range, and 32-bit integers and floats from their minimum to maximum."""
     values = np.asarray(image).astype(np.float32)
-    if image.mode.startswith("I;16") or (
-        image.format == "PNG" and image.mode == "I"
-    ):  # older Pillow: PNG of 16 bits is "I"
+    is_old_png = image.format == "PNG" and image.mode == "I"  # older Pillow opens 16-bit PNG as "I"
+    if image.mode.startswith("I;16") or is_old_png:
         low, high = 0.0, 65535.0
     else:
         finite = values[np.isfinite(values)]

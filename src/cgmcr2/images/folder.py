@@ -1,4 +1,4 @@
-"""The images under a folder or in a list of paths: looked at with ``stat``, never opened."""
+"""List the images in a folder or in a list of paths; files are only examined with ``stat``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cgmcr2.images.sources import what_is_wrong
+from cgmcr2.images.sources import file_type_problem
 
 PATH_COLUMNS = ("path", "file", "filename", "image")
-# What systems leave in photo folders; nobody wants to read about these. Hidden names are skipped as well.
+# Files and folders that operating systems create in photo folders.
 _SYSTEM_NAMES = frozenset(
     {
         "thumbs.db",
@@ -30,7 +30,7 @@ _SYSTEM_NAMES = frozenset(
 
 @dataclass
 class Listing:
-    """What was found: three columns, and what was set aside with its reason. A million images take about 100 MB."""
+    """Images found, in three columns, and the skipped files with a reason; about 100 MB for a million images."""
 
     ids: list[str] = field(default_factory=list)
     sizes: array[int] = field(default_factory=lambda: array("q"))
@@ -43,67 +43,38 @@ class Listing:
         self.stamps.append(stamp)
 
     def add_file(self, id: str, path: str | os.DirEntry[str]) -> None:
-        """Add the file at ``path``, or the reason why it is none."""
+        """Add the file at ``path``, or an error if it is not a readable regular file."""
         try:
             status = os.stat(path) if isinstance(path, str) else path.stat()
         except (OSError, ValueError) as error:
-            self.errors.append((id, _why_not(error)))
+            self.errors.append((id, _stat_problem(error)))
             return
-        if problem := what_is_wrong(status.st_mode):
+        if problem := file_type_problem(status.st_mode):
             self.errors.append((id, problem))
         else:
             self.add(id, status.st_size, status.st_mtime_ns)
 
 
-def is_skipped(name: str) -> bool:
-    """Whether a file or folder of this name is passed over without a word: hidden, or left there by the system.
+def is_ignored(name: str) -> bool:
+    """Return whether a file or folder is hidden or a system file, which is skipped without an error.
 
-    >>> [is_skipped(name) for name in (".DS_Store", "Thumbs.db", "notes.txt")]
+    >>> [is_ignored(name) for name in (".DS_Store", "Thumbs.db", "notes.txt")]
     [True, True, False]
     """
     return name.startswith(".") or name.casefold() in _SYSTEM_NAMES
 
 
 def list_folder(root: str, exclude: Iterable[str | os.PathLike[str]] = ()) -> Listing:
-    """All files under ``root``, sorted by their path below it, which is their id (with ``/`` on every system).
+    """List all files below ``root``, sorted by id, which is the path relative to ``root`` with ``/`` as separator.
 
-    Each folder is entered once: first all real folders, then linked ones that were not seen. So a loop of links ends,
-    and a folder that is reached twice keeps its real name. ``exclude``: folders to leave out, such as the output.
+    Every folder is visited once: first the real folders, then those reached through symbolic links. So loops of links
+    end, and a folder that is also linked is listed under its real name.
     """
-    listing = Listing()
-    real = Path(root).resolve()
-    seen = {_identity(parent) for parent in real.parents}  # a link upwards is a loop
-    excluded = {_identity(path) for path in exclude if os.path.isdir(path)}
-    if _identity(real) in excluded:
-        raise ValueError(f"The output cannot be the folder of the images itself: give another place than {root!r}.")
+    walk = _FolderWalk(root, exclude)
     links = [""]
     while links:
-        later: list[str] = []
-        for link in sorted(links):
-            stack = [link]
-            while stack:
-                below = stack.pop()
-                folder = os.path.join(root, below)
-                try:
-                    identity = _identity(folder)
-                    if identity in excluded:
-                        continue
-                    if identity in seen:
-                        listing.errors.append((below, "a link to a folder that is already looked at"))
-                        continue
-                    seen.add(identity)
-                    with os.scandir(folder) as entries:
-                        for entry in entries:
-                            id = f"{below}/{entry.name}" if below else entry.name
-                            if is_skipped(entry.name):
-                                continue
-                            if not _is_folder(entry):
-                                listing.add_file(id, entry)
-                            else:
-                                (later if entry.is_symlink() else stack).append(id)
-                except OSError as error:
-                    listing.errors.append((below or root, f"the folder {_why_not(error)}"))
-        links = later
+        links = [link for start in sorted(links) for link in walk.visit(start)]
+    listing = walk.listing
     order = sorted(range(len(listing.ids)), key=listing.ids.__getitem__)
     return Listing(
         [listing.ids[i] for i in order],
@@ -113,20 +84,64 @@ def list_folder(root: str, exclude: Iterable[str | os.PathLike[str]] = ()) -> Li
     )
 
 
+class _FolderWalk:
+    """Depth-first walk that visits every folder once."""
+
+    def __init__(self, root: str, exclude: Iterable[str | os.PathLike[str]]) -> None:
+        self.root = root
+        self.listing = Listing()
+        real = Path(root).resolve()
+        self.visited = {_identity(parent) for parent in real.parents}  # a link to a parent would be a loop
+        self.excluded = {_identity(path) for path in exclude if os.path.isdir(path)}
+        if _identity(real) in self.excluded:
+            raise ValueError(f"The output folder cannot be the image folder {root!r} itself: choose another one.")
+
+    def visit(self, start: str) -> list[str]:
+        """List the files below ``start``, a path relative to the root; return the linked folders, not yet visited."""
+        links: list[str] = []
+        stack = [start]
+        while stack:
+            folder = stack.pop()
+            try:
+                self._scan(folder, stack, links)
+            except OSError as error:
+                self.listing.errors.append((folder or self.root, f"the folder {_stat_problem(error)}"))
+        return links
+
+    def _scan(self, folder: str, stack: list[str], links: list[str]) -> None:
+        path = os.path.join(self.root, folder)
+        identity = _identity(path)
+        if identity in self.excluded:
+            return
+        if identity in self.visited:
+            self.listing.errors.append((folder, "a link to a folder that is already listed"))
+            return
+        self.visited.add(identity)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if is_ignored(entry.name):
+                    continue
+                id = f"{folder}/{entry.name}" if folder else entry.name
+                if _is_folder(entry):
+                    (links if entry.is_symlink() else stack).append(id)
+                else:
+                    self.listing.add_file(id, entry)
+
+
 def list_paths(paths: Iterable[str], base: str) -> Listing:
-    """The files at ``paths``, relative to ``base``, in the given order; the id is the path as given, each once."""
-    listing, seen = Listing(), set[str]()
+    """List the files at ``paths`` in this order; the id is the path, relative paths start at ``base``."""
+    listing, ids = Listing(), set[str]()
     for path in paths:
-        if path in seen:
-            listing.errors.append((path, "listed more than once: the first counts"))
+        if path in ids:
+            listing.errors.append((path, "listed more than once: the first one is used"))
             continue
-        seen.add(path)
+        ids.add(path)
         listing.add_file(path, os.path.join(base, path))
     return listing
 
 
 def read_path_list(path: str) -> list[str]:
-    """The paths in a text file, one a line (or separated by NUL, as ``find -print0`` writes them)."""
+    """Read the paths in a text file, one per line or separated by NUL as in the output of ``find -print0``."""
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         text = file.read()
     lines = text.split("\0") if "\0" in text else [line.removesuffix("\r") for line in text.split("\n")]
@@ -134,26 +149,26 @@ def read_path_list(path: str) -> list[str]:
 
 
 def read_path_column(path: str) -> list[str]:
-    """The paths in a CSV: the column called path, file, filename or image, else the first one."""
+    """Read the paths in a CSV: the column path, file, filename or image, otherwise the first column."""
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         start = file.readline()
-        delimiter = max(",;\t", key=start.count)  # the first of equals, so a comma when there is none
+        delimiter = max(",;\t", key=start.count)  # a comma if none occurs
         file.seek(0)
         try:
             rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
         except csv.Error as error:
-            raise ValueError(f"{path!r} is not a CSV that can be read ({error}).") from None
+            raise ValueError(f"{path!r} cannot be read as a CSV ({error}).") from None
     if not rows:
         return []
     names = [name.strip().casefold() for name in rows[0]]
     column = next((names.index(name) for name in PATH_COLUMNS if name in names), None)
-    if column is None:
-        column = 0
-        # without a known name the first row is still a header if it looks like no file
-        has_header = "." not in rows[0][0] and not os.path.exists(os.path.join(os.path.dirname(path), rows[0][0]))
-    else:
-        has_header = True
+    has_header = column is not None or not _looks_like_file(rows[0][0], os.path.dirname(path))
+    column = column or 0
     return [row[column] for row in rows[has_header:] if len(row) > column and row[column].strip()]
+
+
+def _looks_like_file(text: str, folder: str) -> bool:
+    return "." in text or os.path.exists(os.path.join(folder, text))
 
 
 def _identity(path: str | os.PathLike[str]) -> tuple[int, int]:
@@ -164,13 +179,13 @@ def _identity(path: str | os.PathLike[str]) -> tuple[int, int]:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that leads to itself
+    except OSError:  # a link to itself
         return False
 
 
-def _why_not(error: OSError | ValueError) -> str:
+def _stat_problem(error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError):
-        return "does not exist (a dangling link, or a wrong path)"
+        return "does not exist (a dangling link or a wrong path)"
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
-        return "is a link that leads to itself"
+        return "is a link to itself"
     return f"cannot be read: {error.strerror if isinstance(error, OSError) and error.strerror else error}"

@@ -1,7 +1,7 @@
-"""Where the bytes of an image come from: plain files, a zip, a tar, or one npz array.
+"""Read the bytes of an image from a file, a zip, a tar or an npz array.
 
-A source is safe to use from several threads. ``sequential`` says that it is a compressed stream, which is fast only
-when read in the order of the catalog; whoever reads many images from it should fetch the bytes in one thread.
+Sources are thread-safe. A ``sequential`` source is a compressed stream, which is fast only if it is read in catalog
+order: read it in one thread.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Loaded = IO[bytes] | NDArray[np.uint8]
-"""What a source gives for one image: its encoded bytes as a file, or its pixels."""
+ImageData = IO[bytes] | NDArray[np.uint8]
+"""One image as a file of encoded bytes, or as pixels of shape (H, W) or (H, W, C)."""
 
-MAX_MEMBER_BYTES = 256 * 2**20  # one archived image is held in memory while it is decoded
+MAX_MEMBER_BYTES = 256 * 2**20  # an archived image is in memory while it is decoded
 
 
 class Source(Protocol):
-    """Gives the bytes (or pixels) of the image at a place of the catalog."""
+    """Loads the image with a given index and id."""
 
     sequential: bool
 
-    def load(self, index: int, id: str) -> Loaded: ...
+    def load(self, index: int, id: str) -> ImageData: ...
 
 
 @dataclass
 class FileSource:
-    """Images that are files of their own: ``id`` is a path, relative to ``base`` or absolute."""
+    """Images in files; the id is a path, absolute or relative to ``base``."""
 
     base: str
     sequential: bool = False
 
     def load(self, index: int, id: str) -> IO[bytes]:
-        # O_NONBLOCK: a FIFO that took the place of a photo after it was listed must not block the run
+        # O_NONBLOCK: opening a FIFO that replaced a photo after listing must not block
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         handle = os.open(os.path.join(self.base, id), flags)
         try:
-            if problem := what_is_wrong(os.fstat(handle).st_mode):
+            if problem := file_type_problem(os.fstat(handle).st_mode):
                 raise ValueError(problem)
             return os.fdopen(handle, "rb")
         except BaseException:
@@ -56,8 +56,8 @@ class FileSource:
             raise
 
 
-class _Shared:
-    """A file that is opened at the first use, shared by threads under a lock, and not carried to other processes."""
+class _SharedFile:
+    """File opened at first use, shared by threads under a lock, and reopened by other processes."""
 
     sequential: bool = False
 
@@ -70,15 +70,15 @@ class _Shared:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        _Shared.__init__(self)
+        _SharedFile.__init__(self)
 
     def __del__(self) -> None:
         if (handle := self.__dict__.get("_handle")) is not None:
             handle.close()
 
 
-class ZipSource(_Shared):
-    """The members of a zip; ``members`` are their places in the archive's directory, in catalog order."""
+class ZipSource(_SharedFile):
+    """Members of a zip; ``members`` holds their indices in the archive's directory, in catalog order."""
 
     def __init__(self, path: str, members: array[int]) -> None:
         super().__init__()
@@ -92,14 +92,14 @@ class ZipSource(_Shared):
 
 
 def open_stream(path: str, compression: str) -> IO[bytes]:
-    """The uncompressed bytes of a file that is plain (``""``) or compressed with gz, bz2 or xz."""
+    """Open a file that is plain (``""``) or compressed with gz, bz2 or xz, and return the uncompressed stream."""
     openers: dict[str, Callable[[str, str], Any]] = {"": open, "gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
     stream: IO[bytes] = openers[compression](path, "rb")
     return stream
 
 
-class TarSource(_Shared):
-    """The members of a tar, found by their offsets in the (uncompressed) stream."""
+class TarSource(_SharedFile):
+    """Members of a tar, read at their offsets in the uncompressed stream."""
 
     def __init__(self, path: str, compression: str, offsets: array[int], sizes: array[int]) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class TarSource(_Shared):
 
 @dataclass
 class NpzMember:
-    """The array ``images`` in an npz: where its rows start, their number, and the shape ``(H, W)`` or ``(H, W, C)``."""
+    """Array in an npz: byte offset of the first row, number of rows, shape (H, W) or (H, W, C) of one row."""
 
     name: str
     start: int
@@ -123,8 +123,8 @@ class NpzMember:
     shape: tuple[int, ...]
 
 
-class NpzSource(_Shared):
-    """The rows of one array in an npz, read one at a time: the array is never in memory whole."""
+class NpzSource(_SharedFile):
+    """Rows of an array in an npz, read one at a time without loading the array."""
 
     sequential = True
 
@@ -143,17 +143,17 @@ class NpzSource(_Shared):
 
 
 def _read(file: IO[bytes], offset: int, length: int) -> bytes:
-    file.seek(offset)  # in a compressed stream: forwards it reads on, backwards it starts again
+    file.seek(offset)  # in a compressed stream, seeking backwards starts again at the beginning
     data = file.read(length)
     if len(data) < length:
         raise ValueError("the archive ends before the end of this image")
     return data
 
 
-def what_is_wrong(mode: int) -> str | None:
-    """Why something with this ``st_mode`` is not to be opened as an image, or None for a regular file.
+def file_type_problem(mode: int) -> str | None:
+    """Return why a file with this ``st_mode`` cannot be an image, or None for a regular file.
 
-    >>> what_is_wrong(stat.S_IFIFO)
+    >>> file_type_problem(stat.S_IFIFO)
     'a FIFO, not a file'
     """
     if stat.S_ISREG(mode):
