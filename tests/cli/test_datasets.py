@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from cgmcr2.cli import run
-from cgmcr2.datasets import dataset_info, facts
+from cgmcr2.datasets import dataset_info, info
 from cgmcr2.encoders import register_encoder
 from cgmcr2.experiments import runner
 from cgmcr2.experiments.job import attempt
@@ -40,7 +40,7 @@ register_encoder(
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An MNIST of 80 images whose digit is the place of a stripe, in the official format; we stand beside it."""
     small = dataclasses.replace(dataset_info("mnist"), train=TRAIN, test=TEST)
-    monkeypatch.setitem(facts._BY_NAME, "mnist", small)
+    monkeypatch.setitem(info._BY_NAME, "mnist", small)
     folder = tmp_path / "data" / "mnist"
     folder.mkdir(parents=True)
     random = np.random.default_rng(0)
@@ -123,7 +123,7 @@ def test_reproduce_embeds_what_is_not_there(
     assert run(*words, *small, "--encoder", "stripes") == 0
     shown = capsys.readouterr().out
     assert "MNIST: stripes" in shown
-    assert "Flowers-102 is left out: Flowers-102 needs imagelabels.mat in 'data', which is not there" in shown
+    assert "Flowers-102 is left out: Flowers-102 needs imagelabels.mat in 'data', but it is missing" in shown
     assert load_feature_file(tmp_path / "store" / "mnist-stripes").labels is not None
 
 

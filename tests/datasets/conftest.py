@@ -1,4 +1,4 @@
-"""Small files in the official formats, as the nine data sets are given out."""
+"""Small files in the official formats of the data sets."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from cgmcr2.datasets import DatasetInfo, dataset_info
 
 @pytest.fixture
 def small() -> Callable[..., DatasetInfo]:
-    """The facts of a data set with other counts."""
+    """Description of a data set with other counts."""
     return lambda name, **counts: dataclasses.replace(dataset_info(name), **counts)
 
 
 @pytest.fixture
 def jpeg() -> Callable[[int], bytes]:
-    """An image of one grey, encoded."""
+    """JPEG file of one shade of grey."""
 
     def encode(grey: int) -> bytes:
         file = io.BytesIO()
@@ -35,7 +35,7 @@ def jpeg() -> Callable[[int], bytes]:
 
 @pytest.fixture
 def write_tar() -> Callable[..., Path]:
-    """A tar with these members, in this order."""
+    """Writes a tar with the given members in this order."""
 
     def write(path: Path, members: dict[str, bytes], mode: str = "w") -> Path:
         with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]

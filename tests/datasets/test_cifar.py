@@ -1,3 +1,5 @@
+"""CIFAR-10, CIFAR-20 and CIFAR-100 from small batches in the official format, and malicious pickles."""
+
 from __future__ import annotations
 
 import io
@@ -20,7 +22,7 @@ WriteTar = Callable[..., Path]
 
 
 class Python2Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
-    """Writes bytes as the ``str`` of Python 2, as the official batches have them."""
+    """Writes bytes as the ``str`` of Python 2, like the official batches."""
 
     dispatch: ClassVar[dict[Any, Any]] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
 
@@ -35,7 +37,7 @@ def dump(value: Any) -> bytes:
     file = io.BytesIO()
     Python2Pickler(file, protocol=2).dump(value)
     data = file.getvalue().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
-    return data.replace(b"X\x02\x00\x00\x00u1", b"U\x02u1")  # the name of the type, too, was a str of Python 2
+    return data.replace(b"X\x02\x00\x00\x00u1", b"U\x02u1")  # the name of the type is also a str of Python 2
 
 
 def batch(n: int, **labels: list[int]) -> bytes:
@@ -45,13 +47,13 @@ def batch(n: int, **labels: list[int]) -> bytes:
     return dump({b"data": planes.reshape(n, 3072), **{name.encode(): values for name, values in labels.items()}})
 
 
-def ten() -> dict[str, bytes]:
+def cifar10_files() -> dict[str, bytes]:
     names = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
     files = {name: batch(4, labels=[i % 3, 0, 1, 2]) for i, name in enumerate(names)}
     return files | {"batches.meta": dump({b"label_names": [b"airplane", b"automobile", b"bird"]})}
 
 
-def hundred() -> dict[str, bytes]:
+def cifar100_files() -> dict[str, bytes]:
     return {
         "train": batch(4, fine_labels=[0, 1, 2, 3], coarse_labels=[0, 0, 1, 1]),
         "test": batch(2, fine_labels=[3, 0], coarse_labels=[1, 0]),
@@ -68,19 +70,19 @@ def unpack(folder: Path, files: dict[str, bytes]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("layout", ["tar", "below", "itself"])
+@pytest.mark.parametrize("layout", ["tar", "folder", "root"])
 def test_cifar10(tmp_path: Path, small: Small, write_tar: WriteTar, layout: str) -> None:
     root = tmp_path
     if layout == "tar":
         write_tar(
             tmp_path / "cifar-10-python.tar.gz",
-            {f"cifar-10-batches-py/{name}": data for name, data in ten().items()},
+            {f"cifar-10-batches-py/{name}": data for name, data in cifar10_files().items()},
             "w:gz",
         )
     else:
-        folder = unpack(tmp_path / "cifar-10-batches-py", ten())
-        root = folder if layout == "itself" else tmp_path
-    data = load_dataset("CIFAR-10", root, _info=small("cifar10", train=20, test=4, classes=3))
+        folder = unpack(tmp_path / "cifar-10-batches-py", cifar10_files())
+        root = folder if layout == "root" else tmp_path
+    data = load_dataset(small("cifar10", train=20, test=4, classes=3), root)
     assert data.classes == ["airplane", "automobile", "bird"]
     assert data.labels[[0, 4, 8, 20]].tolist() == [0, 1, 2, 2]
     assert data.train_rows.tolist() == list(range(20))
@@ -90,9 +92,9 @@ def test_cifar10(tmp_path: Path, small: Small, write_tar: WriteTar, layout: str)
 
 
 def test_cifar20_is_cifar100_with_superclasses(tmp_path: Path, small: Small) -> None:
-    unpack(tmp_path / "cifar100" / "cifar-100-python", hundred())
-    fine = load_dataset("cifar100", tmp_path, _info=small("cifar100", train=4, test=2, classes=4))
-    coarse = load_dataset("cifar20", tmp_path, _info=small("cifar20", train=4, test=2, classes=2))
+    unpack(tmp_path / "cifar100" / "cifar-100-python", cifar100_files())
+    fine = load_dataset(small("cifar100", train=4, test=2, classes=4), tmp_path)
+    coarse = load_dataset(small("cifar20", train=4, test=2, classes=2), tmp_path)
     assert fine.labels.tolist() == [0, 1, 2, 3, 3, 0]
     assert coarse.labels.tolist() == [0, 0, 1, 1, 1, 0]
     assert (fine.classes[2], coarse.classes) == ("bee", ["fruit", "insects"])
@@ -108,17 +110,17 @@ class Malicious:
 
 
 @pytest.mark.parametrize("protocol", range(6))
-def test_a_malicious_pickle_is_refused_and_not_run(tmp_path: Path, protocol: int) -> None:
+def test_malicious_pickle_is_refused(tmp_path: Path, protocol: int) -> None:
     data = pickle.dumps({"data": Malicious(tmp_path / "owned")}, protocol=protocol)
-    with pytest.raises(ValueError, match=r"asks to load (posix|nt)\.mkdir, which no official file does"):
+    with pytest.raises(ValueError, match=r"tries to load (posix|nt)\.mkdir, which the official files do not"):
         load_arrays(io.BytesIO(data), "data_batch_1")
     assert not (tmp_path / "owned").exists()
 
 
-def test_a_malicious_batch_in_the_archive_is_refused(tmp_path: Path, write_tar: WriteTar) -> None:
-    files = ten() | {"data_batch_3": pickle.dumps(Malicious(tmp_path / "owned"))}
+def test_malicious_batch_in_the_archive_is_refused(tmp_path: Path, write_tar: WriteTar) -> None:
+    files = cifar10_files() | {"data_batch_3": pickle.dumps(Malicious(tmp_path / "owned"))}
     write_tar(tmp_path / "cifar-10-python.tar.gz", {f"cifar-10-batches-py/{n}": d for n, d in files.items()}, "w:gz")
-    with pytest.raises(ValueError, match="'data_batch_3' asks to load"):
+    with pytest.raises(ValueError, match="'data_batch_3' tries to load"):
         load_dataset("cifar10", tmp_path)
     assert not (tmp_path / "owned").exists()
 
@@ -138,27 +140,27 @@ def test_a_malicious_batch_in_the_archive_is_refused(tmp_path: Path, write_tar: 
         pickle.dumps([1, 2]),
     ],
 )
-def test_other_pickles_end_in_one_sentence(data: bytes) -> None:
-    with pytest.raises(ValueError, match="get the official file again"):
+def test_invalid_pickles_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="download the official file again"):
         load_arrays(io.BytesIO(data), "meta")
 
 
-def test_another_number_of_class_names_is_told(tmp_path: Path, small: Small) -> None:
-    unpack(tmp_path / "cifar-10-batches-py", ten())
+def test_wrong_number_of_class_names(tmp_path: Path, small: Small) -> None:
+    unpack(tmp_path / "cifar-10-batches-py", cifar10_files())
     with pytest.raises(ValueError, match="has 3 class names, but needs 4"):
-        load_dataset("cifar10", tmp_path, _info=small("cifar10", train=20, test=4, classes=4))
+        load_dataset(small("cifar10", train=20, test=4, classes=4), tmp_path)
 
 
-def test_a_missing_batch_is_told(tmp_path: Path) -> None:
-    files = ten()
+def test_missing_batch(tmp_path: Path) -> None:
+    files = cifar10_files()
     del files["data_batch_5"]
     unpack(tmp_path / "cifar-10-batches-py", files)
-    with pytest.raises(ValueError, match="needs 'data_batch_5'"):
+    with pytest.raises(ValueError, match="does not contain 'data_batch_5'"):
         load_dataset("cifar10", tmp_path)
 
 
-def test_a_cut_archive_is_told(tmp_path: Path, write_tar: WriteTar) -> None:
-    path = write_tar(tmp_path / "cifar-10-python.tar.gz", ten(), "w:gz")
+def test_truncated_archive(tmp_path: Path, write_tar: WriteTar) -> None:
+    path = write_tar(tmp_path / "cifar-10-python.tar.gz", cifar10_files(), "w:gz")
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(ValueError, match=r"cannot be read as a tar\.gz"):
+    with pytest.raises(ValueError, match=r"cannot be read as a tar archive"):
         load_dataset("cifar10", tmp_path)

@@ -1,3 +1,5 @@
+"""Dogs-120 from small files in the official format."""
+
 from __future__ import annotations
 
 import io
@@ -23,7 +25,7 @@ FILES = [
 
 
 def file_list() -> bytes:
-    cells = np.empty((3, 1), object)  # a cell array, as the official one
+    cells = np.empty((3, 1), object)  # a cell array, like the official file
     cells[:, 0] = FILES
     file = io.BytesIO()
     savemat(file, {"file_list": cells, "labels": np.array([[1], [1], [2]], np.uint8)})
@@ -43,11 +45,11 @@ def write(root: Path, jpeg: Jpeg, write_tar: WriteTar, *, tar: bool) -> None:
 
 
 @pytest.mark.parametrize("tar", [True, False])
-def test_the_whole_in_the_order_of_the_list(
+def test_images_are_in_the_order_of_the_list(
     tmp_path: Path, small: Small, jpeg: Jpeg, write_tar: WriteTar, tar: bool
 ) -> None:
     write(tmp_path, jpeg, write_tar, tar=tar)
-    data = load_dataset("dogs", tmp_path, _info=small("dogs120", train=3, classes=2))
+    data = load_dataset(small("dogs120", train=3, classes=2), tmp_path)
     assert data.split is None
     assert data.catalog.ids == [f"Images/{name}" for name in FILES]
     assert data.labels.tolist() == [0, 0, 1]
@@ -57,15 +59,15 @@ def test_the_whole_in_the_order_of_the_list(
     assert abs(pixel[0] - 120) < 4
 
 
-def test_a_missing_photograph_is_told(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
+def test_missing_image(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
     write(tmp_path, jpeg, write_tar, tar=False)
     (tmp_path / "Images" / FILES[1]).unlink()
     with pytest.raises(ValueError, match=f"lists '{FILES[1]}', which is not in"):
         load_dataset("dogs120", tmp_path)
 
 
-def test_lists_without_the_list_are_told(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
+def test_missing_list(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
     write(tmp_path, jpeg, write_tar, tar=True)
     write_tar(tmp_path / "lists.tar", {"train_list.mat": b""})
-    with pytest.raises(ValueError, match=r"holds no 'file_list\.mat'"):
+    with pytest.raises(ValueError, match=r"does not contain 'file_list\.mat'"):
         load_dataset("dogs120", tmp_path)

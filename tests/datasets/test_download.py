@@ -1,3 +1,5 @@
+"""Downloads from a local server, complete, interrupted and wrong."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -10,28 +12,28 @@ from pathlib import Path
 import pytest
 
 from cgmcr2.datasets import dataset_info, download_dataset, fetch, load_dataset
-from cgmcr2.datasets.facts import Download
+from cgmcr2.datasets.info import Download
 
 CONTENT = bytes(range(256)) * 5000
 MD5 = hashlib.md5(CONTENT).hexdigest()
 
 
 class Server(http.server.ThreadingHTTPServer):
-    ranges = True  # whether it can send a part
-    cut: int | None = None  # break off after so many bytes
-    asked: list[str | None]
+    supports_ranges = True
+    max_bytes: int | None = None  # length after which the connection is closed
+    ranges: list[str | None]  # Range header of each request
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        wanted = self.headers.get("Range")
-        self.server.asked.append(wanted)
+        requested = self.headers.get("Range")
+        self.server.ranges.append(requested)
         if self.path != "/file.bin":
             self.send_error(404)
             return
-        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and self.server.ranges else 0
+        start = int(requested.removeprefix("bytes=").rstrip("-")) if requested and self.server.supports_ranges else 0
         if start >= len(CONTENT):
             self.send_error(416)
             return
@@ -40,7 +42,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}")
         self.send_header("Content-Length", str(len(CONTENT) - start))
         self.end_headers()
-        self.wfile.write(CONTENT[start : self.server.cut])
+        self.wfile.write(CONTENT[start : self.server.max_bytes])
 
     def log_message(self, *_: object) -> None:
         pass
@@ -49,7 +51,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[Server]:
     with Server(("127.0.0.1", 0), Handler) as server:
-        server.asked = []
+        server.ranges = []
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield server
@@ -57,75 +59,81 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
-def address(server: Server, name: str = "file.bin") -> str:
+def url(server: Server, name: str = "file.bin") -> str:
     return f"http://127.0.0.1:{server.server_address[1]}/{name}"
 
 
-def test_a_file_arrives_whole_and_is_not_fetched_twice(server: Server, tmp_path: Path) -> None:
+def test_file_is_downloaded_once(server: Server, tmp_path: Path) -> None:
     for _ in range(2):
-        path = fetch(address(server), tmp_path / "new" / "file.bin", md5=MD5)
+        path = fetch(url(server), tmp_path / "new" / "file.bin", md5=MD5)
     assert path.read_bytes() == CONTENT
-    assert server.asked == [None]
+    assert server.ranges == [None]
     assert [file.name for file in path.parent.iterdir()] == ["file.bin"]
 
 
-def test_what_broke_off_goes_on(server: Server, tmp_path: Path) -> None:
-    server.cut = 300_000
-    with pytest.raises(OSError, match=r"broke off after 300,000 of 1,280,000 bytes: start again"):
-        fetch(address(server), tmp_path / "file.bin", md5=MD5)
+def test_interrupted_download_is_resumed(server: Server, tmp_path: Path) -> None:
+    server.max_bytes = 300_000
+    with pytest.raises(OSError, match=r"stopped after 300,000 of 1,280,000 bytes: try again"):
+        fetch(url(server), tmp_path / "file.bin", md5=MD5)
     assert not (tmp_path / "file.bin").exists()
-    server.cut = None
-    assert fetch(address(server), tmp_path / "file.bin", md5=MD5).read_bytes() == CONTENT
-    assert server.asked == [None, "bytes=300000-"]
+    server.max_bytes = None
+    assert fetch(url(server), tmp_path / "file.bin", md5=MD5).read_bytes() == CONTENT
+    assert server.ranges == [None, "bytes=300000-"]
 
 
-def test_a_server_without_ranges_sends_all_again(server: Server, tmp_path: Path) -> None:
-    server.ranges = False
+def test_server_without_range_requests(server: Server, tmp_path: Path) -> None:
+    server.supports_ranges = False
     (tmp_path / "file.bin.part").write_bytes(b"something else")
-    assert fetch(address(server), tmp_path / "file.bin", md5=MD5).read_bytes() == CONTENT
+    assert fetch(url(server), tmp_path / "file.bin", md5=MD5).read_bytes() == CONTENT
 
 
-def test_a_whole_part_only_gets_its_name(server: Server, tmp_path: Path) -> None:
+def test_complete_part_is_renamed(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.bin.part").write_bytes(CONTENT)
-    assert fetch(address(server), tmp_path / "file.bin", md5=MD5).read_bytes() == CONTENT
+    assert fetch(url(server), tmp_path / "file.bin", md5=MD5).read_bytes() == CONTENT
 
 
-def test_a_wrong_start_is_found_by_the_checksum_and_removed(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.bin.part").write_bytes(b"not the start")
-    with pytest.raises(OSError, match="is published: it was removed"):
-        fetch(address(server), tmp_path / "file.bin", md5=MD5)
+def test_wrong_part_is_detected_by_its_checksum_and_deleted(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "file.bin.part").write_bytes(b"other content")
+    with pytest.raises(OSError, match=r"instead of the published .* deleted, try again"):
+        fetch(url(server), tmp_path / "file.bin", md5=MD5)
     assert list(tmp_path.iterdir()) == []
-    assert fetch(address(server), tmp_path / "file.bin", md5=MD5).read_bytes() == CONTENT
+    assert fetch(url(server), tmp_path / "file.bin", md5=MD5).read_bytes() == CONTENT
 
 
-def test_a_wrong_file_at_the_place_is_told_and_kept(server: Server, tmp_path: Path) -> None:
+def test_existing_file_with_a_wrong_checksum_is_kept(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.bin").write_bytes(b"mine")
     with pytest.raises(ValueError, match="is not the official file"):
-        fetch(address(server), tmp_path / "file.bin", md5=MD5)
+        fetch(url(server), tmp_path / "file.bin", md5=MD5)
     assert (tmp_path / "file.bin").read_bytes() == b"mine"
-    assert server.asked == []
+    assert server.ranges == []
 
 
-def test_no_file_and_no_server_are_told(server: Server, tmp_path: Path) -> None:
+def test_missing_file_and_unreachable_server(server: Server, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="the server answers 404"):
-        fetch(address(server, "other"), tmp_path / "other", md5=MD5)
+        fetch(url(server, "other"), tmp_path / "other", md5=MD5)
     with pytest.raises(OSError, match="cannot be downloaded"):
         fetch("http://127.0.0.1:9/file.bin", tmp_path / "other", md5=MD5)
     assert not (tmp_path / "other").exists()
 
 
-def test_load_downloads_only_what_is_missing(server: Server, tmp_path: Path) -> None:
-    info = dataclasses.replace(dataset_info("cifar10"), downloads=(Download(address(server), MD5),))
+def test_load_downloads_missing_files_only_on_request(server: Server, tmp_path: Path) -> None:
+    info = dataclasses.replace(dataset_info("cifar10"), downloads=(Download(url(server), MD5),))
     with pytest.raises(FileNotFoundError, match="download=True"):
-        load_dataset("cifar10", tmp_path, _info=info)
-    assert server.asked == []
-    with pytest.raises(FileNotFoundError, match="cifar-10-python"):  # what this server gives is no CIFAR
-        load_dataset("cifar10", tmp_path, download=True, _info=info)
+        load_dataset(info, tmp_path)
+    assert server.ranges == []
+    with pytest.raises(FileNotFoundError, match="cifar-10-python"):  # the file of this server is not CIFAR
+        load_dataset(info, tmp_path, download=True)
     assert (tmp_path / "cifar10" / "file.bin").read_bytes() == CONTENT
 
 
-def test_imagenet_says_how_to_get_it(tmp_path: Path) -> None:
+def test_error_explains_how_to_obtain_imagenet(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"sign in at https://image-net\.org"):
         download_dataset(dataset_info("imagenet"), tmp_path)
     with pytest.raises(FileNotFoundError, match=r"sign in at https://image-net\.org"):
         load_dataset("imagenet", tmp_path, download=True)
+
+
+def test_download_is_logged(server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="cgmcr2"):
+        fetch(url(server), tmp_path / "file.bin", md5=MD5)
+    assert f"Downloading {url(server)} to {tmp_path / 'file.bin'}" in caplog.messages

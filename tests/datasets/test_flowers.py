@@ -1,3 +1,5 @@
+"""Flowers-102 from small files in the official format."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,7 +9,7 @@ import pytest
 from scipy.io import savemat
 
 from cgmcr2.datasets import DatasetInfo, load_dataset
-from cgmcr2.datasets.flowers import _NAMES
+from cgmcr2.datasets.flowers import _CLASSES
 from cgmcr2.images import decode
 
 Small = Callable[..., DatasetInfo]
@@ -16,7 +18,9 @@ WriteTar = Callable[..., Path]
 
 
 def write(root: Path, jpeg: Jpeg, write_tar: WriteTar, *, tar: bool) -> None:
-    savemat(root / "imagelabels.mat", {"labels": [[2, 1, 1, 2]]})  # (1, n), counted from 1, as the official one
+    savemat(
+        root / "imagelabels.mat", {"labels": [[2, 1, 1, 2]]}
+    )  # shape (1, n), counted from 1, like the official file
     files = {f"jpg/image_{number:05d}.jpg": jpeg(50 * number) for number in (3, 1, 4, 2)}
     if tar:
         write_tar(root / "102flowers.tgz", files, "w:gz")
@@ -27,11 +31,11 @@ def write(root: Path, jpeg: Jpeg, write_tar: WriteTar, *, tar: bool) -> None:
 
 
 @pytest.mark.parametrize(("tar", "order"), [(True, [3, 1, 4, 2]), (False, [1, 2, 3, 4])])
-def test_the_whole_without_a_split(
+def test_all_images_without_a_split(
     tmp_path: Path, small: Small, jpeg: Jpeg, write_tar: WriteTar, tar: bool, order: list[int]
 ) -> None:
     write(tmp_path, jpeg, write_tar, tar=tar)
-    data = load_dataset("flowers", tmp_path, _info=small("flowers102", train=4, classes=2))
+    data = load_dataset(small("flowers102", train=4, classes=2), tmp_path)
     assert data.split is None
     assert data.train_rows.tolist() == data.test_rows.tolist() == [0, 1, 2, 3]
     assert data.catalog.ids == [f"jpg/image_{number:05d}.jpg" for number in order]
@@ -44,7 +48,7 @@ def test_the_whole_without_a_split(
     assert data.catalog.source.sequential == tar
 
 
-def test_a_missing_photograph_and_a_wrong_count_are_told(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
+def test_missing_image_and_wrong_count(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
     write(tmp_path, jpeg, write_tar, tar=False)
     with pytest.raises(ValueError, match="has 4 images, but needs 8,189"):
         load_dataset("flowers102", tmp_path)
@@ -53,12 +57,12 @@ def test_a_missing_photograph_and_a_wrong_count_are_told(tmp_path: Path, jpeg: J
         load_dataset("flowers102", tmp_path)
 
 
-def test_a_broken_label_file_is_told(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
+def test_damaged_label_file(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
     write(tmp_path, jpeg, write_tar, tar=False)
     (tmp_path / "imagelabels.mat").write_bytes(b"not Matlab")
     with pytest.raises(ValueError, match="cannot be read as a Matlab file with labels"):
         load_dataset("flowers102", tmp_path)
 
 
-def test_each_class_has_its_own_name() -> None:
-    assert len(set(_NAMES.replace("\n", " ").split(", "))) == 102
+def test_class_names_are_unique() -> None:
+    assert len(set(_CLASSES.replace("\n", " ").split(", "))) == 102

@@ -1,3 +1,5 @@
+"""ImageNet-1k from small files in the official format."""
+
 from __future__ import annotations
 
 import io
@@ -25,7 +27,7 @@ def kit() -> dict[str, bytes]:
         [
             [(1, "n01443537", "goldfish, Carassius auratus", 0, np.zeros((1, 0)))],
             [(2, "n01440764", "tench, Tinca tinca", 0, np.zeros((1, 0)))],
-            [(3, "n02512053", "fish", 2, np.array([[1.0, 2.0]]))],  # not a leaf, not a class
+            [(3, "n02512053", "fish", 2, np.array([[1.0, 2.0]]))],  # not a leaf, hence not a class
         ],
         dtype=kind,
     )
@@ -60,7 +62,7 @@ def write(root: Path, jpeg: Jpeg, write_tar: WriteTar, layout: str) -> None:
 @pytest.mark.parametrize("layout", ["tars", "folders", "class folders"])
 def test_train_and_validation(tmp_path: Path, small: Small, jpeg: Jpeg, write_tar: WriteTar, layout: str) -> None:
     write(tmp_path, jpeg, write_tar, layout)
-    data = load_dataset("ImageNet", tmp_path, _info=small("imagenet1k", train=3, test=2, classes=2))
+    data = load_dataset(small("imagenet1k", train=3, test=2, classes=2), tmp_path)
     assert data.classes == ["tench, Tinca tinca", "goldfish, Carassius auratus"]
     assert data.catalog.ids == [
         "train/n01440764/n01440764_10.JPEG",
@@ -77,7 +79,7 @@ def test_train_and_validation(tmp_path: Path, small: Small, jpeg: Jpeg, write_ta
         assert abs(pixel[0] - grey) < 4
 
 
-def test_wrong_counts_and_a_kit_without_truth_are_told(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
+def test_wrong_counts_and_missing_ground_truth(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
     write(tmp_path, jpeg, write_tar, "folders")
     with pytest.raises(ValueError, match="has 3 training and 2 test images, but needs 1,281,167 and 50,000"):
         load_dataset("imagenet1k", tmp_path)
@@ -86,11 +88,11 @@ def test_wrong_counts_and_a_kit_without_truth_are_told(tmp_path: Path, jpeg: Jpe
     with pytest.raises(ValueError, match="has no line in the ground truth"):
         load_dataset("imagenet1k", tmp_path)
     truth.unlink()
-    with pytest.raises(ValueError, match="holds no 'data/ILSVRC2012_validation_ground_truth"):
+    with pytest.raises(ValueError, match="does not contain 'data/ILSVRC2012_validation_ground_truth"):
         load_dataset("imagenet1k", tmp_path)
 
 
-def test_a_cut_tar_is_told(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
+def test_truncated_tar(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
     write(tmp_path, jpeg, write_tar, "tars")
     path = tmp_path / "ILSVRC2012_img_train.tar"
     path.write_bytes(path.read_bytes()[:700])

@@ -1,3 +1,5 @@
+"""Load data sets by name, check their descriptions, and extract their features."""
+
 from __future__ import annotations
 
 import gzip
@@ -16,7 +18,7 @@ from cgmcr2.datasets.load import _READERS
 from cgmcr2.features import extract
 
 
-def test_every_data_set_has_facts_and_a_reader() -> None:
+def test_every_data_set_has_a_description_and_a_reader() -> None:
     assert {info.name for info in list_datasets()} == set(_READERS)
     for info in list_datasets():
         assert info.licence
@@ -25,7 +27,7 @@ def test_every_data_set_has_facts_and_a_reader() -> None:
         assert all(len(download.md5) == 32 for download in info.downloads)
 
 
-def test_the_counts_are_those_of_the_papers_supplement() -> None:
+def test_counts_match_the_supplement_of_the_paper() -> None:
     counts = {info.name: (info.classes, info.train, info.test) for info in list_datasets()}
     assert counts == {
         "mnist": (10, 60_000, 10_000),
@@ -40,18 +42,18 @@ def test_the_counts_are_those_of_the_papers_supplement() -> None:
     }
 
 
-def test_an_unknown_name_is_told(tmp_path: Path) -> None:
+def test_unknown_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no data set 'svhn': choose from mnist, fashion-mnist, cifar10"):
         load_dataset("svhn", tmp_path)
 
 
-def test_features_can_be_extracted_from_a_data_set(tmp_path: Path, small: Callable[..., DatasetInfo]) -> None:
+def test_features_of_a_data_set(tmp_path: Path, small: Callable[..., DatasetInfo]) -> None:
     for prefix in ("train", "t10k"):
         images = np.arange(10, dtype=np.uint8).repeat(784).reshape(10, 28, 28)
         for kind, array in (("images-idx3", images), ("labels-idx1", np.arange(10, dtype=np.uint8))):
             header = struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
             (tmp_path / f"{prefix}-{kind}-ubyte.gz").write_bytes(gzip.compress(header + array.tobytes()))
-    data = load_dataset("mnist", tmp_path, _info=small("mnist", train=10, test=10))
+    data = load_dataset(small("mnist", train=10, test=10), tmp_path)
     encoder = SimpleNamespace(
         name="mean",
         dim=3,
@@ -63,4 +65,4 @@ def test_features_can_be_extracted_from_a_data_set(tmp_path: Path, small: Callab
     store = extract(data.catalog, cast(Any, encoder), tmp_path / "store", progress=False)
     assert store.ids == data.catalog.ids
     np.testing.assert_array_equal(store[np.arange(20)][:, 0], data.labels)
-    assert pickle.loads(pickle.dumps(data.catalog[3])).open().getpixel((0, 0)) == 3  # for decoding in other processes
+    assert pickle.loads(pickle.dumps(data.catalog[3])).open().getpixel((0, 0)) == 3  # as for another process

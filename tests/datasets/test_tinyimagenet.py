@@ -1,3 +1,5 @@
+"""TinyImageNet from small files in the official format."""
+
 from __future__ import annotations
 
 import zipfile
@@ -38,13 +40,13 @@ def write(root: Path, contents: dict[str, bytes], layout: str) -> Path:
         path = root / "tiny-imagenet-200" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    return root / "tiny-imagenet-200" if layout == "itself" else root
+    return root / "tiny-imagenet-200" if layout == "root" else root
 
 
-@pytest.mark.parametrize("layout", ["zip", "below", "itself"])
+@pytest.mark.parametrize("layout", ["zip", "folder", "root"])
 def test_train_and_validation(tmp_path: Path, small: Small, jpeg: Jpeg, layout: str) -> None:
     root = write(tmp_path, files(jpeg), layout)
-    data = load_dataset("Tiny-ImageNet", root, _info=small("tinyimagenet", train=3, test=2, classes=2))
+    data = load_dataset(small("tinyimagenet", train=3, test=2, classes=2), root)
     assert data.classes == ["goldfish, Carassius auratus", "Egyptian cat"]
     assert data.labels.tolist() == [0, 0, 1, 1, 0]
     assert data.split is not None
@@ -57,17 +59,17 @@ def test_train_and_validation(tmp_path: Path, small: Small, jpeg: Jpeg, layout: 
         assert abs(pixel[0] - grey) < 4
 
 
-def test_what_is_missing_is_told(tmp_path: Path, jpeg: Jpeg) -> None:
-    root = write(tmp_path, files(jpeg), "below")
+def test_missing_files(tmp_path: Path, jpeg: Jpeg) -> None:
+    root = write(tmp_path, files(jpeg), "folder")
     (tmp_path / "tiny-imagenet-200" / "val" / "images" / "val_1.JPEG").unlink()
     with pytest.raises(ValueError, match=r"lists 'val/images/val_1\.JPEG', which is not in"):
         load_dataset("tinyimagenet", root)
     (tmp_path / "tiny-imagenet-200" / "words.txt").unlink()
-    with pytest.raises(ValueError, match=r"needs 'words\.txt'"):
+    with pytest.raises(ValueError, match=r"does not contain 'words\.txt'"):
         load_dataset("tinyimagenet", root)
 
 
-def test_a_class_that_is_not_listed_is_told(tmp_path: Path, jpeg: Jpeg) -> None:
+def test_unlisted_class(tmp_path: Path, jpeg: Jpeg) -> None:
     root = write(tmp_path, files(jpeg) | {"wnids.txt": b"n01443537\n"}, "zip")
     with pytest.raises(ValueError, match=r"of class 'n02124075', which is not in wnids\.txt"):
         load_dataset("tinyimagenet", root)

@@ -29,7 +29,7 @@ def embed(
     quiet: options.Quiet = False,
 ) -> None:
     """Turn images into features; only what is new or changed is computed, also after an interruption."""
-    from cgmcr2.datasets import keep_labels, open_images
+    from cgmcr2.datasets import open_images, save_labels
     from cgmcr2.encoders import load_encoder
     from cgmcr2.features import extract
 
@@ -46,7 +46,7 @@ def embed(
         progress=not quiet,
     )
     if dataset:
-        keep_labels(store, dataset)
+        save_labels(store, dataset)
     rate = f" at {store.added / (time.perf_counter() - start):.0f} images/s" if store.added else ""
     typer.echo(f"{len(store):,} images, {store.added:,} of them embedded now{rate}: {output}")
     errors = output / "errors.csv"

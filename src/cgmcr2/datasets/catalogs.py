@@ -1,4 +1,4 @@
-"""Catalogs made by the data sets: of pixels in memory, and of images chosen from other catalogs in a new order."""
+"""Catalogs of pixel arrays in memory, and of images selected from other catalogs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cgmcr2.images.sources import ImageData, Source
 
 @dataclass
 class PixelSource:
-    """Images that are rows of arrays in memory, ``(n, H, W)`` or ``(n, H, W, 3)``, one array after the other."""
+    """Images in a sequence of arrays of shape (n, H, W) or (n, H, W, 3)."""
 
     arrays: Sequence[NDArray[np.uint8]]
     sequential: bool = False
@@ -25,14 +25,14 @@ class PixelSource:
     def load(self, index: int, id: str) -> NDArray[np.uint8]:
         for pixels in self.arrays:
             if index < len(pixels):
-                row: NDArray[np.uint8] = pixels[index]
-                return row
+                image: NDArray[np.uint8] = pixels[index]
+                return image
             index -= len(pixels)
         raise IndexError(f"there is no image {id}")
 
 
 def pixel_catalog(origin: str, **parts: NDArray[np.uint8]) -> Catalog:
-    """The rows of arrays as a catalog. The id, ``part/row.png``, can name a file; the stamp is of the pixels.
+    """Return a catalog of the images in ``parts``; ids are ``part/row.png``, stamps are checksums of the pixels.
 
     >>> catalog = pixel_catalog("memory", train=np.zeros((2, 4, 4), np.uint8), test=np.ones((1, 4, 4), np.uint8))
     >>> catalog.ids, catalog[2].open().getpixel((0, 0))
@@ -40,42 +40,42 @@ def pixel_catalog(origin: str, **parts: NDArray[np.uint8]) -> Catalog:
     """
     listing = Listing()
     for part, pixels in parts.items():
-        for number, row in enumerate(np.ascontiguousarray(pixels)):
-            listing.add(f"{part}/{number:05d}.png", row.nbytes, zlib.crc32(row))
+        for row, image in enumerate(np.ascontiguousarray(pixels)):
+            listing.add(f"{part}/{row:05d}.png", image.nbytes, zlib.crc32(image))
     return Catalog(listing, PixelSource([np.ascontiguousarray(pixels) for pixels in parts.values()]), origin)
 
 
-class ChosenSource:
-    """Images of other sources: for each the number of its source, its place and its name there."""
+class SelectionSource:
+    """Images of other sources, each given by the number of its source, its index and its id in that source."""
 
     def __init__(self) -> None:
         self.sources: list[Source] = []
-        self.which = array("H")
-        self.places = array("q")
-        self.names: list[str] = []
+        self.numbers = array("H")
+        self.indices = array("q")
+        self.ids: list[str] = []
         self.sequential = False
 
     def load(self, index: int, id: str) -> ImageData:
-        return self.sources[self.which[index]].load(self.places[index], self.names[index])
+        return self.sources[self.numbers[index]].load(self.indices[index], self.ids[index])
 
 
-def chosen_catalog(origin: str, images: Iterable[tuple[str, Catalog, int]]) -> Catalog:
-    """The images at (new id, catalog, place in that catalog), in this order, as one catalog.
+def selection_catalog(origin: str, images: Iterable[tuple[str, Catalog, int]]) -> Catalog:
+    """Return a catalog of ``images``, each given as (new id, catalog, index in that catalog).
 
     >>> digits = pixel_catalog("memory", a=np.arange(3, dtype=np.uint8).reshape(3, 1, 1))
-    >>> chosen = chosen_catalog("memory", [("two", digits, 2), ("none", digits, 0)])
-    >>> chosen.ids, chosen[0].open().getpixel((0, 0))
-    (['two', 'none'], 2)
+    >>> selection = selection_catalog("memory", [("two", digits, 2), ("zero", digits, 0)])
+    >>> selection.ids, selection[0].open().getpixel((0, 0))
+    (['two', 'zero'], 2)
     """
-    listing, source = Listing(), ChosenSource()
-    last: Catalog | None = None
-    for name, catalog, place in images:
-        if catalog is not last:  # callers give one catalog after the other
+    listing, source = Listing(), SelectionSource()
+    previous: Catalog | None = None
+    for id, catalog, index in images:
+        if catalog is not previous:  # images of one catalog usually follow each other
             source.sources.append(catalog.source)
             source.sequential |= catalog.source.sequential
-            last = catalog
-        listing.add(name, int(catalog.sizes[place]), int(catalog.stamps[place]))
-        source.which.append(len(source.sources) - 1)
-        source.places.append(place)
-        source.names.append(catalog.ids[place])
+            previous = catalog
+        listing.add(id, int(catalog.sizes[index]), int(catalog.stamps[index]))
+        source.numbers.append(len(source.sources) - 1)
+        source.indices.append(index)
+        source.ids.append(catalog.ids[index])
     return Catalog(listing, source, origin)

@@ -1,4 +1,4 @@
-"""A data set in memory: its images as a catalog, with labels, split and class names, checked against the facts."""
+"""A data set: images with labels, train/test split and class names."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cgmcr2.datasets.facts import DatasetInfo
+from cgmcr2.datasets.info import DatasetInfo
 from cgmcr2.images import Catalog
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images with what is known of them. Row i of ``labels`` and ``split`` belongs to image i of ``catalog``.
+    """Images of a data set with their annotations, in the same order.
 
-    ``labels`` (n,) numbers into ``classes``; ``split`` (n,) 0 for training, 1 for test, or None where the paper trains
-    and tests on the whole.
+    Attributes
+    ----------
+    info : DatasetInfo
+        Name, size and licence.
+    catalog : Catalog
+        The n images.
+    labels : ndarray of shape (n,)
+        Index into ``classes``.
+    split : ndarray of shape (n,) or None
+        0 for training, 1 for test images; None if the paper trains and tests on all images.
+    classes : list of str
+        Class names.
     """
 
     info: DatasetInfo
@@ -31,12 +41,12 @@ class Dataset:
 
     @property
     def train_rows(self) -> NDArray[np.int64]:
-        """The rows to train on: all where there is no split."""
+        """Indices of the training images; all images if there is no split."""
         return self._rows(0)
 
     @property
     def test_rows(self) -> NDArray[np.int64]:
-        """The rows to test on: all where there is no split."""
+        """Indices of the test images; all images if there is no split."""
         return self._rows(1)
 
     def _rows(self, part: int) -> NDArray[np.int64]:
@@ -49,25 +59,34 @@ class Dataset:
         return f"Dataset({self.info.title}: {len(self)} images, {len(self.classes)} classes)"
 
 
-def verify(dataset: Dataset) -> Dataset:
-    """``dataset`` itself, if it has as many images and classes as the official one; else a ``ValueError``."""
-    info, place = dataset.info, dataset.catalog.origin
-    again = f"get the official files again from {info.homepage}"
+def train_test_split(train: int, test: int) -> NDArray[np.int8]:
+    """Return the ``split`` of a data set whose ``train`` training images precede its ``test`` test images.
+
+    >>> train_test_split(2, 1).tolist()
+    [0, 0, 1]
+    """
+    return np.repeat(np.array([0, 1], np.int8), [train, test])
+
+
+def check_counts(dataset: Dataset) -> Dataset:
+    """Return ``dataset`` if it has the official number of images and classes; otherwise raise ``ValueError``."""
+    info = dataset.info
     if len(dataset.catalog) != len(dataset.labels):
-        found, wanted = (
-            f"{len(dataset.catalog):,} images and {len(dataset.labels):,} labels",
-            "as many labels as images",
-        )
+        actual = f"{len(dataset.catalog):,} images and {len(dataset.labels):,} labels"
+        expected = "as many labels as images"
     elif dataset.split is None and len(dataset) != info.rows:
-        found, wanted = f"{len(dataset):,} images", f"{info.rows:,}"
+        actual, expected = f"{len(dataset):,} images", f"{info.rows:,}"
     elif dataset.split is not None and (len(dataset.train_rows), len(dataset.test_rows)) != (info.train, info.test):
-        found = f"{len(dataset.train_rows):,} training and {len(dataset.test_rows):,} test images"
-        wanted = f"{info.train:,} and {info.test:,}"
+        actual = f"{len(dataset.train_rows):,} training and {len(dataset.test_rows):,} test images"
+        expected = f"{info.train:,} and {info.test:,}"
     elif len(dataset.classes) != info.classes:
-        found, wanted = f"{len(dataset.classes):,} class names", f"{info.classes:,}"
+        actual, expected = f"{len(dataset.classes):,} class names", f"{info.classes:,}"
     elif not np.array_equal(np.unique(dataset.labels), np.arange(info.classes)):
-        found = f"labels from {dataset.labels.min()} to {dataset.labels.max()}"
-        wanted = f"each of the {info.classes:,} classes at least once"
+        actual = f"labels from {dataset.labels.min()} to {dataset.labels.max()}"
+        expected = f"each of the {info.classes:,} classes at least once"
     else:
         return dataset
-    raise ValueError(f"{info.title} in {place!r} has {found}, but needs {wanted}: {again}.")
+    raise ValueError(
+        f"{info.title} in {dataset.catalog.origin!r} has {actual}, but needs {expected}: "
+        f"download the official files again from {info.homepage}."
+    )

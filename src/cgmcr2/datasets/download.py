@@ -1,27 +1,29 @@
-"""Official files over HTTP: what is there is kept, what broke off goes on, and nothing wrong gets the final name."""
+"""Download official files over HTTP, with resumption and a checksum."""
 
 from __future__ import annotations
 
 import hashlib
 import http.client
+import logging
 import os
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from tqdm import tqdm
+from cgmcr2._progress import progress_bar
+from cgmcr2.datasets.info import DatasetInfo
 
-from cgmcr2.datasets.facts import DatasetInfo
+logger = logging.getLogger(__name__)
 
-_BLOCK = 2**20
-_TIMEOUT = 60.0  # seconds without a byte
+_BLOCK_BYTES = 2**20
+_TIMEOUT = 60.0  # seconds without receiving a byte
 
 
 def download_dataset(info: DatasetInfo, root: str | os.PathLike[str]) -> Path:
-    """Fetch the official files of a data set into its folder below ``root``, and return that folder."""
+    """Download the official files of a data set into its folder in ``root``, and return that folder."""
     if not info.downloads:
-        raise ValueError(f"{info.title} cannot be downloaded for you: {info.obtain}.")
+        raise ValueError(f"{info.title} cannot be downloaded automatically: {info.obtain}.")
     folder = Path(root) / info.folders[0]
     for download in info.downloads:
         fetch(download.url, folder / download.file, md5=download.md5)
@@ -29,28 +31,29 @@ def download_dataset(info: DatasetInfo, root: str | os.PathLike[str]) -> Path:
 
 
 def fetch(url: str, path: str | os.PathLike[str], *, md5: str) -> Path:
-    """Download ``url`` to ``path`` unless it is there already; ``md5`` is checked either way.
+    """Download ``url`` to ``path`` unless that file exists, and check its MD5 in both cases.
 
-    The bytes go to ``path`` + ".part" first. Interrupted, the next call asks the server only for the rest.
+    The data is first written to ``path`` + ".part". After an interruption, the next call downloads only the rest.
     """
     path = Path(path)
     if path.exists():
-        if _md5(path) != md5:
-            raise ValueError(f"'{path}' is not the official file (its MD5 is not {md5}): remove it and start again.")
+        if _file_md5(path) != md5:
+            raise ValueError(f"'{path}' is not the official file (its MD5 is not {md5}): delete it and try again.")
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    _receive(url, part)
-    found = _md5(part)
-    if found != md5:
+    logger.info("Downloading %s to %s", url, path)
+    _download(url, part)
+    actual = _file_md5(part)
+    if actual != md5:
         part.unlink()
-        raise OSError(f"{url} gave a file with the MD5 {found} where {md5} is published: it was removed, try again.")
+        raise OSError(f"The file from {url} has MD5 {actual} instead of the published {md5}: deleted, try again.")
     os.replace(part, path)
     return path
 
 
-def _receive(url: str, part: Path) -> None:
-    """Bring ``part`` to the whole length of the file at ``url``."""
+def _download(url: str, part: Path) -> None:
+    """Complete ``part`` from ``url``."""
     start = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "cgmcr2", "Accept-Encoding": "identity"}
     if start:
@@ -59,38 +62,43 @@ def _receive(url: str, part: Path) -> None:
         with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT) as response:
             resumed = response.status == 206 and _range_start(response) == start
             if response.status == 206 and not resumed:
-                raise OSError("the server gave another part of the file than was asked for")
-            have = start if resumed else 0  # a server without ranges sends everything again
+                raise OSError("the server sent a different part of the file than requested")
+            received = start if resumed else 0  # a server without range requests sends the whole file
             length = response.headers.get("Content-Length")
-            total = have + int(length) if length else None
-            with (
-                part.open("ab" if resumed else "wb") as file,
-                tqdm(total=total, initial=have, unit="B", unit_scale=True, desc=part.stem, disable=None) as bar,
-            ):
-                while block := response.read(_BLOCK):
-                    file.write(block)
-                    have += len(block)
-                    bar.update(len(block))
+            total = received + int(length) if length else None
+            with part.open("ab" if resumed else "wb") as file:
+                received += _copy(response, file, total, received, f"Downloading {part.stem}")
     except urllib.error.HTTPError as error:
-        if error.code == 416:  # nothing is left to send: the part is whole, or wrong, which its MD5 tells
+        if error.code == 416:  # the part is already complete; the MD5 decides whether it is correct
             return
         raise OSError(f"{url} cannot be downloaded: the server answers {error.code} ({error.reason}).") from None
     except (OSError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise OSError(f"{url} cannot be downloaded ({reason}): start again to go on from there.") from None
-    if total is not None and have != total:
-        raise OSError(f"{url} broke off after {have:,} of {total:,} bytes: start again to go on from there.")
+        raise OSError(f"{url} cannot be downloaded ({reason}): try again to resume.") from None
+    if total is not None and received != total:
+        raise OSError(f"The download of {url} stopped after {received:,} of {total:,} bytes: try again to resume.")
+
+
+def _copy(response: Any, file: IO[bytes], total: int | None, initial: int, desc: str) -> int:
+    """Copy the body of ``response`` to ``file``, and return the number of bytes."""
+    count = 0
+    with progress_bar(total, desc=desc, unit="B", initial=initial) as bar:
+        while block := response.read(_BLOCK_BYTES):
+            file.write(block)
+            count += len(block)
+            bar.update(len(block))
+    return count
 
 
 def _range_start(response: Any) -> int:
-    """The first byte in a header such as ``Content-Range: bytes 100-199/200``; -1 if it is not to be understood."""
+    """Return the first byte in a header such as ``Content-Range: bytes 100-199/200``, or -1 if it is malformed."""
     value = str(response.headers.get("Content-Range", "")).removeprefix("bytes ").partition("-")[0]
     return int(value) if value.isdigit() else -1
 
 
-def _md5(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)  # the checksum that is published; it guards against accidents
+def _file_md5(path: Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)  # the published checksum; it detects damage, not attacks
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
+        while block := file.read(_BLOCK_BYTES):
             digest.update(block)
     return digest.hexdigest()

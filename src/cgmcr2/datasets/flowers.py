@@ -1,4 +1,4 @@
-"""Oxford Flowers-102: numbered photographs, and a Matlab file with their labels."""
+"""Oxford Flowers-102: numbered images, and a Matlab file with their labels."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from cgmcr2.datasets.catalogs import chosen_catalog
+from cgmcr2.datasets.catalogs import selection_catalog
 from cgmcr2.datasets.dataset import Dataset
-from cgmcr2.datasets.facts import DatasetInfo
+from cgmcr2.datasets.files import find_path
+from cgmcr2.datasets.info import DatasetInfo
 from cgmcr2.datasets.mat import read_mat
-from cgmcr2.datasets.places import find
 from cgmcr2.images import Catalog
 
-# In the order of the labels; the official files hold numbers only.
-_NAMES = """pink primrose, hard-leaved pocket orchid, canterbury bells, sweet pea, english marigold, tiger lily,
+# in the order of the labels; the official files contain only numbers
+_CLASSES = """pink primrose, hard-leaved pocket orchid, canterbury bells, sweet pea, english marigold, tiger lily,
 moon orchid, bird of paradise, monkshood, globe thistle, snapdragon, colt's foot, king protea, spear thistle,
 yellow iris, globe-flower, purple coneflower, peruvian lily, balloon flower, giant white arum lily, fire lily,
 pincushion flower, fritillary, red ginger, grape hyacinth, corn poppy, prince of wales feathers, stemless gentian,
@@ -28,25 +28,25 @@ bearded iris, windflower, tree poppy, gazania, azalea, water lily, rose, thorn a
 lotus, toad lily, anthurium, frangipani, clematis, hibiscus, columbine, desert-rose, tree mallow, magnolia, cyclamen,
 watercress, canna lily, hippeastrum, bee balm, ball moss, foxglove, bougainvillea, camellia, mallow, mexican petunia,
 bromelia, blanket flower, trumpet creeper, blackberry lily"""
+_NUMBER = re.compile(r"(?:^|/)image_(\d{5})\.jpg$")
 
 
 def read_flowers(info: DatasetInfo, root: Path) -> Dataset:
-    """All photographs: by number from the folder ``jpg``, else in the order of the tgz, the only one that is fast."""
-    mat = find(info, root, "imagelabels.mat")
-    images = Catalog.from_source(find(info, root, "jpg", "102flowers.tgz"))
-    (numbers,) = read_mat(mat, mat.name, "labels")
-    labels = np.atleast_1d(numbers).astype(np.int64) - 1  # they count from 1
-    found = [(int(match[1]), place) for place, id in enumerate(images.ids) if (match := _NUMBER.search(id))]
-    missing = sorted(set(range(1, len(labels) + 1)).symmetric_difference(number for number, _ in found))
+    """Read all images: from the folder ``jpg`` by number, or from the tgz in archive order, which is fastest."""
+    mat = find_path(info, root, "imagelabels.mat")
+    images = Catalog.from_source(find_path(info, root, "jpg", "102flowers.tgz"))
+    (values,) = read_mat(mat, mat.name, "labels")
+    labels = np.atleast_1d(values).astype(np.int64) - 1  # Matlab counts from 1
+    numbered = [(int(match[1]), index) for index, id in enumerate(images.ids) if (match := _NUMBER.search(id))]
+    missing = sorted(set(range(1, len(labels) + 1)).symmetric_difference(number for number, _ in numbered))
     if missing:
         raise ValueError(
-            f"{info.title} has {len(labels):,} labels in '{mat}' and {len(found):,} images in {images.origin!r}, and "
-            f"number {missing[0]} is only in one of them: get both again."
+            f"{info.title} has {len(labels):,} labels in '{mat}' and {len(numbered):,} images in {images.origin!r}, "
+            f"and number {missing[0]} is only in one of them: download both again."
         )
-    catalog = chosen_catalog(str(root), ((f"jpg/image_{number:05d}.jpg", images, place) for number, place in found))
-    rows = np.array([number - 1 for number, _ in found])
-    classes = _NAMES.replace("\n", " ").split(", ")[: info.classes]
+    catalog = selection_catalog(
+        str(root), ((f"jpg/image_{number:05d}.jpg", images, index) for number, index in numbered)
+    )
+    rows = np.array([number - 1 for number, _ in numbered])
+    classes = _CLASSES.replace("\n", " ").split(", ")[: info.classes]
     return Dataset(info, catalog, labels[rows], None, classes)
-
-
-_NUMBER = re.compile(r"(?:^|/)image_(\d{5})\.jpg$")

@@ -1,4 +1,4 @@
-"""The idx format of MNIST: a header of big-endian numbers, then the bytes of one array."""
+"""The idx format of MNIST: a header of big-endian integers, then the bytes of an array."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 def read_idx(path: str | os.PathLike[str], ndim: int) -> NDArray[np.uint8]:
-    """The array of bytes with ``ndim`` axes in an idx file, plain or gzipped.
+    """Read an array of bytes with ``ndim`` axes from an idx file, plain or gzipped.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "labels-idx1-ubyte"
@@ -26,13 +26,13 @@ def read_idx(path: str | os.PathLike[str], ndim: int) -> NDArray[np.uint8]:
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"'{path}' is a broken gzip file ({error}): get it again.") from None
+            raise ValueError(f"'{path}' is a damaged gzip file ({error}): download it again.") from None
     header = 4 + 4 * ndim
     if data[:4] != bytes([0, 0, 8, ndim]) or len(data) < header:
-        raise ValueError(f"'{path}' is not an idx file of bytes with {ndim} axes: get the official file again.")
+        raise ValueError(f"'{path}' is not an idx file of bytes with {ndim} axes: download the official file again.")
     shape = tuple(int(size) for size in np.frombuffer(data, ">u4", ndim, 4))
     if len(data) - header != math.prod(shape):
         raise ValueError(
-            f"'{path}' promises an array of shape {shape} but holds {len(data) - header:,} bytes: get it again."
+            f"'{path}' declares an array of shape {shape} but contains {len(data) - header:,} bytes: download it again."
         )
     return np.frombuffer(data, np.uint8, offset=header).reshape(shape)

@@ -1,4 +1,4 @@
-"""ImageNet-1k: the two official tars, or the folders they were unpacked to, and the development kit."""
+"""ImageNet-1k: the two official tar archives or the folders unpacked from them, and the development kit."""
 
 from __future__ import annotations
 
@@ -11,64 +11,66 @@ from pathlib import Path
 
 import numpy as np
 
-from cgmcr2.datasets.catalogs import chosen_catalog
-from cgmcr2.datasets.dataset import Dataset
-from cgmcr2.datasets.facts import DatasetInfo
-from cgmcr2.datasets.mat import read_mat, read_member
-from cgmcr2.datasets.places import find
+from cgmcr2.datasets.catalogs import selection_catalog
+from cgmcr2.datasets.dataset import Dataset, train_test_split
+from cgmcr2.datasets.files import find_path, read_files
+from cgmcr2.datasets.info import DatasetInfo
+from cgmcr2.datasets.mat import read_mat
 from cgmcr2.images import Catalog
 from cgmcr2.images.folder import Listing
 from cgmcr2.images.sources import TarSource
 
 _TRAIN = re.compile(r"(?:^|/)(n\d{8})/([^/]+\.JPEG)$", re.IGNORECASE)
-_VAL = re.compile(r"(?:^|/)(ILSVRC2012_val_(\d{8})\.JPEG)$", re.IGNORECASE)  # in class folders or not
+_VAL = re.compile(r"(?:^|/)(ILSVRC2012_val_(\d{8})\.JPEG)$", re.IGNORECASE)  # with or without class folders
+_GROUND_TRUTH = "data/ILSVRC2012_validation_ground_truth.txt"
 
 
 def read_imagenet(info: DatasetInfo, root: Path) -> Dataset:
-    """Training and validation set, the latter as the paper's test set; classes in the order of WordNet numbers."""
-    kit = find(info, root, "ILSVRC2012_devkit_t12", "ILSVRC2012_devkit_t12.tar.gz")
-    train_place = find(info, root, "train", "ILSVRC2012_img_train", "ILSVRC2012_img_train.tar")
-    val_place = find(info, root, "val", "ILSVRC2012_img_val", "ILSVRC2012_img_val.tar")
-    wnid_of, words = _read_kit(kit)
-    wnids = sorted(wnid_of.values())
-    numbers = {wnid: number for number, wnid in enumerate(wnids)}
+    """Read the training and the validation set, which is the paper's test set.
 
-    train = Catalog.from_source(train_place) if train_place.is_dir() else nested_catalog(train_place)
-    chosen = sorted((match[1], match[2], place) for place, id in enumerate(train.ids) if (match := _TRAIN.search(id)))
-    for wnid, name, _ in chosen:
-        if wnid not in numbers:
-            raise ValueError(
-                f"{name!r} in '{train_place}' is of class {wnid}, which the development kit does not list."
-            )
-    val = Catalog.from_source(val_place)
-    tested = sorted((int(match[2]), match[1], place) for place, id in enumerate(val.ids) if (match := _VAL.search(id)))
-    truth = read_member(kit, "data/ILSVRC2012_validation_ground_truth.txt").split()
-    if tested and tested[-1][0] > len(truth):
-        raise ValueError(f"{tested[-1][1]!r} in '{val_place}' has no line in the ground truth of '{kit}'.")
+    Classes are in the order of their WordNet ids.
+    """
+    kit = find_path(info, root, "ILSVRC2012_devkit_t12", "ILSVRC2012_devkit_t12.tar.gz")
+    train_path = find_path(info, root, "train", "ILSVRC2012_img_train", "ILSVRC2012_img_train.tar")
+    val_path = find_path(info, root, "val", "ILSVRC2012_img_val", "ILSVRC2012_img_val.tar")
+    wnid_of, words = _read_synsets(kit)
+    wnids = sorted(wnid_of.values())
+    label_of = {wnid: label for label, wnid in enumerate(wnids)}
+
+    train_images = Catalog.from_source(train_path) if train_path.is_dir() else nested_tar_catalog(train_path)
+    train = sorted((match[1], match[2], i) for i, id in enumerate(train_images.ids) if (match := _TRAIN.search(id)))
+    for wnid, name, _ in train:
+        if wnid not in label_of:
+            raise ValueError(f"{name!r} in '{train_path}' is of class {wnid}, which the development kit does not list.")
+    val_images = Catalog.from_source(val_path)
+    val = sorted((int(match[2]), match[1], i) for i, id in enumerate(val_images.ids) if (match := _VAL.search(id)))
+    truth = read_files(kit, [_GROUND_TRUTH])[_GROUND_TRUTH].split()
+    if val and val[-1][0] > len(truth):
+        raise ValueError(f"{val[-1][1]!r} in '{val_path}' has no line in the ground truth of '{kit}'.")
 
     images = itertools.chain(
-        ((f"train/{wnid}/{name}", train, place) for wnid, name, place in chosen),
-        ((f"val/{name}", val, place) for _, name, place in tested),
+        ((f"train/{wnid}/{name}", train_images, index) for wnid, name, index in train),
+        ((f"val/{name}", val_images, index) for _, name, index in val),
     )
-    labels = [numbers[wnid] for wnid, _, _ in chosen]
-    labels += [numbers[wnid_of[int(truth[number - 1])]] for number, _, _ in tested]
-    split = np.repeat(np.array([0, 1], np.int8), [len(chosen), len(tested)])
-    catalog = chosen_catalog(str(root), images)
+    labels = [label_of[wnid] for wnid, _, _ in train]
+    labels += [label_of[wnid_of[int(truth[number - 1])]] for number, _, _ in val]
+    catalog = selection_catalog(str(root), images)
+    split = train_test_split(len(train), len(val))
     return Dataset(info, catalog, np.array(labels, np.int64), split, [words[wnid] for wnid in wnids])
 
 
-def _read_kit(kit: Path) -> tuple[dict[int, str], dict[str, str]]:
-    """The WordNet number of each ILSVRC number, and its words; only of the leaves, which are the classes."""
+def _read_synsets(kit: Path) -> tuple[dict[int, str], dict[str, str]]:
+    """Return the WordNet id of each ILSVRC id, and the words of each WordNet id; only leaves are classes."""
     (synsets,) = read_mat(kit, "data/meta.mat", "synsets")
     leaves = [row for row in np.atleast_1d(synsets) if int(row["num_children"]) == 0]
     wnid_of = {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in leaves}
     return wnid_of, {str(row["WNID"]): str(row["words"]) for row in leaves}
 
 
-def nested_catalog(path: Path) -> Catalog:
-    """The images in a tar of tars, which is not unpacked: only the places of their bytes are noted.
+def nested_tar_catalog(path: Path) -> Catalog:
+    """List the images in a tar of tars by their byte offsets, without unpacking it.
 
-    The id is ``inner/name``, with the name of the inner tar without its ending.
+    The id of an image is ``inner/name``, where ``inner`` is the name of the inner tar without its suffix.
     """
     listing, offsets, sizes = Listing(), array("q"), array("q")
     stamp = os.stat(path).st_mtime_ns
@@ -84,5 +86,5 @@ def nested_catalog(path: Path) -> Catalog:
                             offsets.append(tar.offset_data + member.offset_data)
                             sizes.append(member.size)
     except tarfile.TarError as error:
-        raise ValueError(f"'{path}' cannot be read as a tar of tars ({error}): get it again.") from None
+        raise ValueError(f"'{path}' cannot be read as a tar of tars ({error}): download it again.") from None
     return Catalog(listing, TarSource(str(path), "", offsets, sizes), str(path))

@@ -1,4 +1,4 @@
-"""One call for all data sets: find or fetch the files, read them, check the counts."""
+"""Load a data set: find or download its files, read them, and check the counts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cgmcr2.datasets.cifar import read_cifar
-from cgmcr2.datasets.dataset import Dataset, verify
+from cgmcr2.datasets.dataset import Dataset, check_counts
 from cgmcr2.datasets.dogs import read_dogs
 from cgmcr2.datasets.download import download_dataset
-from cgmcr2.datasets.facts import DatasetInfo, dataset_info
 from cgmcr2.datasets.flowers import read_flowers
 from cgmcr2.datasets.imagenet import read_imagenet
+from cgmcr2.datasets.info import DatasetInfo, dataset_info
 from cgmcr2.datasets.mnist import read_mnist
 from cgmcr2.datasets.tinyimagenet import read_tinyimagenet
 
@@ -29,27 +29,33 @@ _READERS: dict[str, Callable[[DatasetInfo, Path], Dataset]] = {
 }
 
 
-def load_dataset(
-    name: str, root: str | os.PathLike[str], *, download: bool = False, _info: DatasetInfo | None = None
-) -> Dataset:
-    """The data set ``name`` from its official files in ``root``, or in a folder of its name below.
+def load_dataset(name: str | DatasetInfo, root: str | os.PathLike[str], *, download: bool = False) -> Dataset:
+    """Load a data set from its official files, either archives or the folders unpacked from them.
 
-    Archives are read as they are; unpacked folders do as well. ``download``: fetch what is not there, where the licence
-    allows it. ``_info``: other facts to check against, for tests with small files.
+    Parameters
+    ----------
+    name : str or DatasetInfo
+        Name of the data set, or its description, for example with other counts for a part of the official files.
+    root : str or path-like
+        Folder with the files, or with a folder named after the data set.
+    download : bool
+        Download missing files if the licence permits it.
 
-    >>> load_dataset("mnist", "nowhere")
+    Examples
+    --------
+    >>> load_dataset("mnist", "missing")
     Traceback (most recent call last):
     ...
-    FileNotFoundError: MNIST needs train-images-idx3-ubyte.gz or train-images-idx3-ubyte in 'nowhere', which is ...
+    FileNotFoundError: MNIST needs train-images-idx3-ubyte.gz or train-images-idx3-ubyte in 'missing', but it is ...
     """
-    info = _info or dataset_info(name)
-    place = Path(root)
+    info = name if isinstance(name, DatasetInfo) else dataset_info(name)
+    folder = Path(root)
     read = _READERS[info.name]
     try:
-        dataset = read(info, place)
+        dataset = read(info, folder)
     except FileNotFoundError:
         if not (download and info.downloads):
             raise
-        download_dataset(info, place)
-        dataset = read(info, place)
-    return verify(dataset)
+        download_dataset(info, folder)
+        dataset = read(info, folder)
+    return check_counts(dataset)

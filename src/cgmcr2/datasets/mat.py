@@ -1,36 +1,20 @@
-"""Matlab files, and single files out of small archives."""
+"""Read arrays from Matlab files, also inside tar archives."""
 
 from __future__ import annotations
 
 import io
-import tarfile
-import zlib
 from pathlib import Path
 from typing import Any, cast
 
 from scipy.io import loadmat
 
-
-def read_member(place: Path, name: str) -> bytes:
-    """The file that ends with ``name`` below a folder, in a tar (plain or compressed), or ``place`` itself."""
-    if place.is_dir():
-        if not (place / name).is_file():
-            raise ValueError(f"'{place}' holds no {name!r}: get the official file again.")
-        return (place / name).read_bytes()
-    if place.name == Path(name).name:
-        return place.read_bytes()
-    try:
-        with tarfile.open(place) as archive:
-            for member in archive:
-                if f"/{member.name}".endswith(f"/{name}") and (file := archive.extractfile(member)):
-                    return file.read()
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise ValueError(f"'{place}' cannot be read as a tar archive ({error}): get it again.") from None
-    raise ValueError(f"'{place}' holds no {name!r}: get the official file again.")
+from cgmcr2.datasets.files import read_files
 
 
-def read_mat(place: Path, name: str, *keys: str) -> list[Any]:
-    """The arrays called ``keys`` in the Matlab file ``name`` in ``place``, without their axes of length one.
+def read_mat(path: Path, name: str, *keys: str) -> list[Any]:
+    """Return the arrays ``keys`` of the Matlab file ``name`` in ``path``, without axes of length one.
+
+    ``path`` is the file itself, its folder, or a tar archive that contains it.
 
     >>> import tempfile
     >>> from scipy.io import savemat
@@ -39,12 +23,12 @@ def read_mat(place: Path, name: str, *keys: str) -> list[Any]:
     >>> read_mat(file, "imagelabels.mat", "labels")[0].tolist()
     [77, 1]
     """
-    data = read_member(place, name)
+    data = read_files(path, [name])[name]
     try:
-        content = loadmat(cast(Any, io.BytesIO(data)), squeeze_me=True)  # the stubs know paths only
+        content = loadmat(cast(Any, io.BytesIO(data)), squeeze_me=True)  # the type stubs accept only paths
         return [content[key] for key in keys]
-    except Exception as error:  # scipy raises many kinds for a broken file
+    except Exception as error:  # scipy raises many types for a damaged file
         raise ValueError(
-            f"{name!r} in '{place}' cannot be read as a Matlab file with {', '.join(keys)} "
-            f"({type(error).__name__}: {error}): get the official file again."
+            f"{name!r} in '{path}' cannot be read as a Matlab file with {', '.join(keys)} "
+            f"({type(error).__name__}: {error}): download the official file again."
         ) from None

@@ -1,4 +1,4 @@
-"""Images by a path or by a data set's name."""
+"""Open images by path or by the name of a data set, and save the labels of a data set with its features."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cgmcr2.datasets.dataset import Dataset
-from cgmcr2.datasets.facts import dataset_info, list_datasets
+from cgmcr2.datasets.info import dataset_info, list_datasets
 from cgmcr2.datasets.load import load_dataset
 from cgmcr2.encoders import load_encoder
 from cgmcr2.features import FeatureStore, extract
-from cgmcr2.features.known import write_known
+from cgmcr2.features.annotations import write_annotations
 from cgmcr2.images import Catalog
 
 StrPath = str | os.PathLike[str]
@@ -23,31 +23,48 @@ StrPath = str | os.PathLike[str]
 def open_images(
     source: StrPath, data: StrPath | None = None, *, download: bool = False, exclude: Iterable[StrPath] = ()
 ) -> tuple[Catalog, Dataset | None]:
-    """The images at a path (see ``Catalog.from_source``), or those of a data set by its name, whose files are in
-    ``data``; what is known of them in the second case. A path that exists comes before a name.
+    """Open the images at a path, or those of a data set.
 
+    Parameters
+    ----------
+    source : str or path-like
+        Path (see ``Catalog.from_source``) or name of a data set; an existing path takes precedence.
+    data : str or path-like, optional
+        Folder with the files of the data set.
+    download : bool
+        Download missing files of the data set.
+    exclude : iterable of path-like
+        Folders to skip.
+
+    Returns
+    -------
+    catalog : Catalog
+        The images.
+    dataset : Dataset or None
+        The data set; None for a path.
+
+    Examples
+    --------
     >>> open_images("cifar10")
     Traceback (most recent call last):
     ...
-    ValueError: cifar10 is a data set here: say with --data (data=) which folder holds its files.
+    ValueError: cifar10 is a data set: give the folder of its files with --data (data=).
     """
     if os.path.lexists(source) or not is_dataset(source):
         if data is not None:
             names = ", ".join(info.name for info in list_datasets())
-            what = "is a path that exists" if os.path.lexists(source) else "is no data set"
-            raise ValueError(
-                f"--data is for a data set's name ({names}), but {os.fspath(source)} {what}; leave it out."
-            )
+            kind = "an existing path" if os.path.lexists(source) else "not a data set"
+            raise ValueError(f"--data requires a data set ({names}), but {os.fspath(source)} is {kind}: omit --data.")
         return Catalog.from_source(source, exclude=exclude), None
     name = dataset_info(os.fspath(source)).name
     if data is None:
-        raise ValueError(f"{name} is a data set here: say with --data (data=) which folder holds its files.")
+        raise ValueError(f"{name} is a data set: give the folder of its files with --data (data=).")
     dataset = load_dataset(name, data, download=download)
     return dataset.catalog, dataset
 
 
 def is_dataset(source: StrPath) -> bool:
-    """Whether ``source`` is the name of a data set (a path of that name may exist all the same).
+    """Return whether ``source`` is the name of a data set, even if a path of that name exists.
 
     >>> is_dataset("CIFAR-10"), is_dataset("photos")
     (True, False)
@@ -59,15 +76,18 @@ def is_dataset(source: StrPath) -> bool:
 
 
 def embed_dataset(
-    dataset: Dataset, encoder: str, folder: StrPath, *, progress: bool = False, **more: NDArray[np.int64]
+    dataset: Dataset, encoder: str, folder: StrPath, *, progress: bool = False, **annotations: NDArray[np.int64]
 ) -> FeatureStore:
-    """The features of a data set, in the store ``folder``, with its labels (and ``more``) beside them; resumable."""
+    """Embed the images of a data set into a feature store, and save its labels and ``annotations`` with them.
+
+    An interrupted call can be repeated to resume.
+    """
     store = extract(dataset.catalog, load_encoder(encoder), folder, progress=progress)
-    keep_labels(store, dataset, **more)
+    save_labels(store, dataset, **annotations)
     return store
 
 
-def keep_labels(store: FeatureStore, dataset: Dataset, **more: NDArray[np.int64]) -> None:
-    """Keep the data set's labels, split and class names beside the features of its images, to judge by."""
+def save_labels(store: FeatureStore, dataset: Dataset, **annotations: NDArray[np.int64]) -> None:
+    """Save labels, split and class names of a data set in the feature store of its images, for evaluation."""
     split = {} if dataset.split is None else {"split": dataset.split}
-    write_known(store, dataset.catalog.ids, dataset.classes, labels=dataset.labels, **split, **more)
+    write_annotations(store, dataset.catalog.ids, dataset.classes, labels=dataset.labels, **split, **annotations)

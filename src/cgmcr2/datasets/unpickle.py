@@ -1,7 +1,7 @@
-"""Pickles without their danger: only byte arrays, bytes, text, numbers, lists and dicts come out, nothing is called.
+"""Restricted unpickler for CIFAR: returns byte arrays, bytes, text, numbers, lists and dicts, and calls no functions.
 
-A pickle is a program that may call whatever it names. CIFAR's name three things, all to rebuild a numpy array. Here
-these three names mean small classes of our own, which only keep what they are given; any other name is refused.
+A pickle may call any function that it names. The official batches name three, all to rebuild NumPy arrays. They are
+replaced by small classes that only store their arguments; any other name is refused.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 
 class _Dtype:
-    """Stands for ``numpy.dtype``: the name of the type, nothing else."""
+    """Replacement of ``numpy.dtype`` that stores only the name of the type."""
 
     def __init__(self, name: object = None, *_: object) -> None:
         self.name = name.decode("latin1") if isinstance(name, bytes) else name
 
     def __setstate__(self, state: object) -> None:
-        """Byte order and alignment, which single bytes do not have."""
+        """Ignore byte order and alignment, which do not apply to single bytes."""
 
 
 class _Array:
-    """Stands for ``numpy.ndarray``: takes the state of an array of bytes."""
+    """Replacement of ``numpy.ndarray`` for arrays of bytes."""
 
     def __init__(self, *_: object) -> None:
         self.pixels: NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -33,13 +33,13 @@ class _Array:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, dtype, fortran, data = state
         if not isinstance(dtype, _Dtype) or dtype.name != "u1" or not isinstance(data, bytes):
-            raise pickle.UnpicklingError("an array of something else than bytes")
+            raise pickle.UnpicklingError("an array that is not of bytes")
         if math.prod(shape) != len(data):
             raise pickle.UnpicklingError(f"an array of shape {shape} with {len(data)} bytes")
         self.pixels = np.frombuffer(data, np.uint8).reshape(shape, order="F" if fortran else "C")
 
 
-_ADMITTED: dict[tuple[str, str], Any] = {
+_REPLACEMENTS: dict[tuple[str, str], Any] = {
     ("numpy", "dtype"): _Dtype,
     ("numpy", "ndarray"): _Array,
     ("numpy.core.multiarray", "_reconstruct"): _Array,
@@ -51,14 +51,14 @@ class _Unpickler(pickle.Unpickler):
     refused: str | None = None
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ADMITTED:
+        if (module, name) not in _REPLACEMENTS:
             self.refused = f"{module}.{name}"
             raise pickle.UnpicklingError("refused")
-        return _ADMITTED[module, name]
+        return _REPLACEMENTS[module, name]
 
 
 def load_arrays(file: IO[bytes], label: str) -> dict[str, Any]:
-    """The dict in a pickle that Python 2 or 3 wrote, its keys as text; ``label`` names the file in errors.
+    """Read a dict from a pickle of Python 2 or 3, with its keys as text; ``label`` names the file in errors.
 
     >>> import io
     >>> load_arrays(io.BytesIO(pickle.dumps({b"labels": [3, 1]})), "data_batch_1")
@@ -67,18 +67,18 @@ def load_arrays(file: IO[bytes], label: str) -> dict[str, Any]:
     unpickler = _Unpickler(file, encoding="bytes")
     try:
         value = unpickler.load()
-    except Exception as error:  # a broken pickle may raise anything
+    except Exception as error:  # a damaged pickle may raise any type
         if unpickler.refused:
             raise ValueError(
-                f"{label!r} asks to load {unpickler.refused}, which no official file does: it is refused, "
-                "get the official file again."
+                f"{label!r} tries to load {unpickler.refused}, which the official files do not: it was not loaded, "
+                "download the official file again."
             ) from None
         raise ValueError(
-            f"{label!r} cannot be read as a pickled batch ({error}): get the official file again."
+            f"{label!r} cannot be read as a pickled batch ({error}): download the official file again."
         ) from None
     if not isinstance(value, dict):
         raise ValueError(
-            f"{label!r} holds a {type(value).__name__} where a dict is needed: get the official file again."
+            f"{label!r} contains a {type(value).__name__} instead of a dict: download the official file again."
         )
     return {_text(key): entry.pixels if isinstance(entry, _Array) else entry for key, entry in value.items()}
 

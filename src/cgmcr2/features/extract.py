@@ -66,7 +66,7 @@ def extract(
     ... )
     >>> store = extract(Catalog.from_source(folder), mean_colour, folder / "store", progress=False)
     >>> store.ids, store[:].round(2).tolist(), store.errors
-    (['a.png'], [[1.0, 0.0, 0.2...]], [('b.png', 'not an image, or in a format that is not known here')])
+    (['a.png'], [[1.0, 0.0, 0.2...]], [('b.png', 'not an image, or an unsupported image format')])
     """
     path = Path(path)
     if batch_size != "auto" and (not isinstance(batch_size, int) or batch_size < 1):

@@ -36,7 +36,7 @@ class FeatureFile:
     split: npt.NDArray[Any] | None = None  # 0 train, 1 test
     classes: list[str] | None = None
     ids: list[str] | None = None
-    fingerprint: str | None = None  # of the encoder that made the features, where it is known
+    fingerprint: str | None = None  # of the encoder that made the features, where it is annotations
 
     def rows(self, part: str) -> npt.NDArray[np.int64]:
         """The rows of ``part``: "train", "test" or "all". Without a split every part is all rows."""
@@ -209,16 +209,16 @@ _READERS = {
 
 
 def _from_store(path: Path, labels: str) -> FeatureFile:
-    from .known import read_known
+    from .annotations import read_annotations
     from .store import FeatureStore
 
     store = FeatureStore.open(path)
-    known = read_known(store)
+    annotations = read_annotations(store)
     return FeatureFile(
         store,
-        labels=known.get(labels),
-        split=known.get("split"),
-        classes=[str(name) for name in known["classes"]] if "classes" in known else None,
+        labels=annotations.get(labels),
+        split=annotations.get("split"),
+        classes=[str(name) for name in annotations["classes"]] if "classes" in annotations else None,
         ids=list(store.ids),
         fingerprint=store.fingerprint,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cgmcr2.clustering import Clustering
-from cgmcr2.datasets import keep_labels, open_images
+from cgmcr2.datasets import open_images, save_labels
 from cgmcr2.encoders import load_encoder
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.features import FeatureStore, extract
@@ -52,7 +52,7 @@ def cluster_images(
     features: FeatureSource = store
     ids = store.ids
     if dataset:
-        keep_labels(store, dataset)
+        save_labels(store, dataset)
         features, ids, part = select_part(load_feature_file(store.path), "train")
         about["fitted_on"] = {"part": part, "rows": features.shape[0], "width": store.shape[1]}
         about["data"] = str(Path(data or "").resolve())

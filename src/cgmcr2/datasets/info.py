@@ -1,4 +1,4 @@
-"""What is known of each data set: its size, where it comes from, under which licence, and how to cite it."""
+"""Size, source, licence and citation of each data set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Download:
-    """One official file: where it lies, and its published MD5."""
+    """Official file: its address and published MD5."""
 
     url: str
     md5: str
@@ -20,7 +20,7 @@ class Download:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """The facts of one data set; ``test`` is 0 where the paper trains and tests on the whole."""
+    """Description of a data set; ``test`` is 0 if the paper trains and tests on all images."""
 
     name: str
     title: str
@@ -30,9 +30,9 @@ class DatasetInfo:
     licence: str
     citation: str
     homepage: str
-    folders: tuple[str, ...]  # where to look below the root, before the root itself; downloads go to the first
+    folders: tuple[str, ...]  # searched before the root itself; downloads go to the first
     downloads: tuple[Download, ...] = ()
-    obtain: str = "let it be downloaded (download=True, --download) or put the official files there"
+    obtain: str = "download it with download=True (--download), or copy the official files there"
 
     @property
     def rows(self) -> int:
@@ -50,9 +50,9 @@ _CIFAR_100 = _downloads(
     "https://www.cs.toronto.edu/~kriz/", **{"cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85"}
 )
 _IMAGENET_LICENCE = "ImageNet's terms: research and education only, not commercial"
-_FROM_IMAGENET = "none of its own that we found; its images are ImageNet's: research and education only, not commercial"
+_FROM_IMAGENET = "none stated; the images are from ImageNet: research and education only, not commercial"
 
-_ALL = (
+_DATASETS = (
     DatasetInfo(
         name="mnist",
         title="MNIST",
@@ -65,7 +65,7 @@ _ALL = (
         homepage="http://yann.lecun.com/exdb/mnist/",
         folders=("mnist", "MNIST/raw", "MNIST"),
         downloads=_downloads(
-            "https://ossci-datasets.s3.amazonaws.com/mnist/",  # a mirror: the homepage no longer gives the files
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",  # a mirror: the homepage no longer offers the files
             **{
                 "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
                 "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
@@ -137,7 +137,7 @@ _ALL = (
         name="flowers102",
         title="Flowers-102",
         classes=102,
-        train=8_189,  # the paper's table says 8,192; the official files hold 8,189
+        train=8_189,  # the paper's table says 8,192, but the official files contain 8,189
         test=0,
         licence="none stated by its authors; the photographs were collected from the web",
         citation="M.-E. Nilsback, A. Zisserman. Automated flower classification over a large number of classes. "
@@ -176,7 +176,7 @@ _ALL = (
         title="TinyImageNet",
         classes=200,
         train=100_000,
-        test=10_000,  # the validation set: the labels of the test set were never published
+        test=10_000,  # the validation set; the labels of the test set are not public
         licence=_FROM_IMAGENET,
         citation="Y. Le, X. Yang. Tiny ImageNet visual recognition challenge. CS 231N, Stanford, 2015.",
         homepage="http://cs231n.stanford.edu/",
@@ -196,25 +196,25 @@ _ALL = (
         "database. CVPR, 2009.",
         homepage="https://image-net.org/download-images",
         folders=("imagenet1k", "imagenet"),
-        obtain="it is given out only to who accepts its terms: sign in at https://image-net.org/download-images and "
-        "put ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar and ILSVRC2012_devkit_t12.tar.gz there",
+        obtain="it requires accepting its terms: sign in at https://image-net.org/download-images, download "
+        "ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar and ILSVRC2012_devkit_t12.tar.gz, and copy them there",
     ),
 )
-_BY_NAME = {re.sub(r"[^a-z0-9]", "", info.name): info for info in _ALL}
+_BY_NAME = {re.sub(r"[^a-z0-9]", "", info.name): info for info in _DATASETS}
 _ALIASES = {"fmnist": "fashionmnist", "flowers": "flowers102", "dogs": "dogs120", "imagenet": "imagenet1k"}
 
 
 def list_datasets() -> list[DatasetInfo]:
-    """The data sets in the paper's order, with their facts.
+    """Return the descriptions of all data sets, in the paper's order.
 
     >>> [info.name for info in list_datasets()][:4]
     ['mnist', 'fashion-mnist', 'cifar10', 'cifar20']
     """
-    return list(_ALL)
+    return list(_DATASETS)
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """The facts of one data set; capitals, hyphens and blanks in its name do not matter.
+    """Return the description of a data set; case, hyphens and spaces in the name are ignored.
 
     >>> dataset_info("CIFAR-100").classes, dataset_info("Fashion MNIST").rows
     (100, 70000)
@@ -222,5 +222,5 @@ def dataset_info(name: str) -> DatasetInfo:
     key = re.sub(r"[^a-z0-9]", "", name.lower())
     info = _BY_NAME.get(_ALIASES.get(key, key))
     if info is None:
-        raise ValueError(f"There is no data set {name!r}: choose from {', '.join(info.name for info in _ALL)}.")
+        raise ValueError(f"There is no data set {name!r}: choose from {', '.join(info.name for info in _DATASETS)}.")
     return info
