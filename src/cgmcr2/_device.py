@@ -1,14 +1,18 @@
-"""Where training runs and in which precision."""
+"""The device and the precision that training and encoders use."""
 
 from __future__ import annotations
 
 import contextlib
+from typing import Literal, get_args
 
 import torch
 
+Precision = Literal["auto", "float32", "bfloat16"]
+WIDE = 4096  # hidden width from which bfloat16 pays on a CPU; at auto's width of 256 it gained nothing
+
 
 def choose_device(name: str = "auto") -> torch.device:
-    """``auto`` is CUDA, else MPS, else the CPU; any other name is torch's."""
+    """The device of this name; ``"auto"`` is CUDA if available, else MPS, else the CPU."""
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -17,31 +21,36 @@ def choose_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ValueError(f"The device {name!r} cannot be used here; use 'auto' or 'cpu'.") from error
+        raise ValueError(f"The device {name!r} cannot be used on this machine; use 'auto' or 'cpu'.") from error
     return device
 
 
-def choose_precision(name: str, device: torch.device) -> torch.dtype:
-    """The type of the network's products: ``auto`` is bfloat16 where the hardware multiplies it, else float32."""
+def choose_precision(name: str, device: torch.device, width: int) -> torch.dtype:
+    """The type of the network's matrix products in training.
+
+    ``"auto"`` is bfloat16 on GPUs that support it. On the CPU it is float32, so that the same seed gives the same
+    labels on every CPU, unless the CPU multiplies bfloat16 in hardware and the hidden layers have ``WIDE`` units.
+    """
+    if name not in get_args(Precision):
+        raise ValueError(f"precision must be one of {', '.join(map(repr, get_args(Precision)))}, but is {name!r}.")
     if name == "auto":
-        return torch.bfloat16 if _multiplies_bfloat16(device) else torch.float32
-    try:
-        return {"float32": torch.float32, "bfloat16": torch.bfloat16}[name]
-    except KeyError:
-        raise ValueError(f"precision must be 'auto', 'float32' or 'bfloat16', but is {name!r}.") from None
+        use_bfloat16 = supports_bfloat16(device) and (device.type != "cpu" or width >= WIDE)
+        return torch.bfloat16 if use_bfloat16 else torch.float32
+    return torch.bfloat16 if name == "bfloat16" else torch.float32
 
 
-def _multiplies_bfloat16(device: torch.device) -> bool:
+def supports_bfloat16(device: torch.device) -> bool:
+    """Whether the device multiplies bfloat16 in hardware; emulation is several times as slow as float32."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    if device.type == "cpu":  # without the instructions bfloat16 is emulated and several times as slow
+    if device.type == "cpu":
         probe = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
         return bool(probe and probe())
     return False
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> contextlib.AbstractContextManager[object]:
-    """Matrix products in ``dtype``; nothing to do for float32."""
+    """Context in which matrix products are computed in ``dtype``; a null context for float32."""
     if dtype == torch.float32:
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=dtype)

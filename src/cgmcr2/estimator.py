@@ -1,12 +1,13 @@
-"""The scikit-learn face: ``CgMCR2(n_clusters=10).fit_predict(X)``."""
+"""The scikit-learn estimator: ``CgMCR2(n_clusters=10).fit_predict(X)``."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,63 +16,72 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
 
 from cgmcr2._device import choose_device
 from cgmcr2._random import seed_from
-from cgmcr2.consensus import Calibration, Choice, calibrate, choose_k
+from cgmcr2.consensus.choose_k import Choice, choose_k, read_choice, write_choice
+from cgmcr2.consensus.stability import Calibration, calibrate, stability_rows
 from cgmcr2.features.sources import FeatureSource, check_finite, load_feature_file, read_rows
-from cgmcr2.model import Network, load_network, save_network
+from cgmcr2.model import load_network, save_network
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
 from cgmcr2.training import Settings, paper_settings, resolve, train
 
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 
-_SETTINGS = tuple(field.name for field in dataclasses.fields(Settings))
-PREDICT_BYTES = 64 << 20  # of hidden activations in one block of rows
-MOST_NEIGHBOURS = 250  # in the graph of spectral_labels
+BLOCK_BYTES = 64 << 20  # hidden activations of one block of rows in prediction
+MAX_SPECTRAL_NEIGHBOURS = 250  # bounds the graph of spectral_labels
+
+
+class Inference(NamedTuple):
+    """What the network says about n rows."""
+
+    labels: Int64  # (n,)
+    probabilities: Float32  # (n, k), calibrated
+    Z: Float32  # (n, d), unit rows
 
 
 class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Cluster features, and embed them so that the clusters are orthogonal subspaces.
+    """Cluster features and embed them so that the clusters are orthogonal subspaces.
 
     Minimises ``-R(Z) + Rc(Z, Pi) + Lncut(Pi; A)`` over a small network that maps features ``X (n, D)`` to an embedding
-    ``Z (n, d)`` and memberships ``Pi (n, k)``: spread everything, compress each cluster, and find the clusters by a
-    normalized cut of the embedding's own neighbour graph (He et al., ACCV 2024).
+    ``Z (n, d)`` and memberships ``Pi (n, k)``: expand the embedding, compress each cluster, and find the clusters by a
+    normalized cut of a neighbour graph (He et al., ACCV 2024).
 
     Parameters
     ----------
     n_clusters : int or "auto", default=10
-        k, at most the number of rows. "auto" looks for it in the data, see ``cgmcr2.training.choose_k``.
+        Number of clusters, at most the number of rows. "auto" chooses it from the data.
     preset : {"auto", "paper", "reference"}, default="auto"
-        Where the settings below come from when they are None: ``auto`` chooses them from the data's size, ``paper`` is
-        the paper's formulas and table, ``reference`` is what the authors' released code computes.
+        Where the training settings come from. ``auto`` derives them from the size of the data, ``paper`` uses the
+        paper's formulas and table, ``reference`` computes what the authors' released code computes.
     random_state : int, default=0
-        Same number, same machine: same labels.
-    hidden_dim, embedding_dim, depth, n_heads, projection : network; see ``cgmcr2.training.Settings``
-    eps, gamma, penalty, affinity, s, membership, temperature, cut_in_finetuning, graph, guide : objective
-    cluster_module : {"head", "k-means", "spectral", "ensc"}, default=None ("head")
-        What finds the clusters of a batch. All but "head" are the paper's ablation, see docs/settings.md.
-    sample, batch_size, neighbours, ema, warmup_epochs, finetune_epochs, lr, weight_decay : optimisation
+        Random seed. Results are reproducible on the same machine.
+    settings : mapping, default=None
+        Training settings that replace the preset's, such as ``{"gamma": 5, "hidden_dim": 512}``. See
+        ``cgmcr2.training.Settings`` for all of them.
     device : {"auto", "cpu", "cuda", "mps", ...}, default="auto"
+        Device to run on.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
-        Of the network's products in training. Rates and cuts are always computed in float32, predictions too.
+        Type of the network's matrix products in training. "auto" is bfloat16 on GPUs that support it, and on CPUs that
+        do if the hidden layers have at least 4096 units; otherwise float32. Rates, cuts and predictions are always
+        computed in float32.
     verbose : bool, default=False
         Show a progress bar.
 
     Attributes
     ----------
-    labels_ : (n,) the cluster of each training row
-    n_clusters_ : int, k as it was used
-    choice_ : cgmcr2.training.Choice, how k was chosen; None where it was given
-    calibration_ : cgmcr2.training.Calibration, how far the clusters are borne out by partitions made in other ways,
-        and the temperature of ``predict_proba`` that follows from it
+    labels_ : (n,) cluster of each training row
+    n_clusters_ : int, the number of clusters used
+    choice_ : cgmcr2.consensus.Choice, how the number of clusters was chosen; None if it was given
+    calibration_ : cgmcr2.consensus.Calibration, stability of the clusters and temperature of ``predict_proba``
     history_ : list of dict, the terms, live clusters and learning rate of every step
-    settings_ : cgmcr2.training.Settings, every setting as it was used
+    settings_ : cgmcr2.training.Settings, every setting used
     network_ : cgmcr2.model.Network
-    head_ : int, the cluster head in use
+    head_ : int, the cluster head used for prediction
     n_features_in_ : int
-    finished_ : bool, False where Ctrl-C ended the training early
+    finished_ : bool, False if Ctrl-C ended the training early
 
     Examples
     --------
@@ -88,30 +98,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         *,
         preset: str = "auto",
         random_state: int = 0,
-        hidden_dim: int | None = None,
-        embedding_dim: int | None = None,
-        depth: int | None = None,
-        n_heads: int | None = None,
-        projection: int | None = None,
-        eps: float | None = None,
-        gamma: float | None = None,
-        penalty: str | None = None,
-        affinity: str | None = None,
-        s: int | None = None,
-        membership: str | None = None,
-        temperature: float | None = None,
-        cluster_module: str | None = None,
-        cut_in_finetuning: bool | None = None,
-        graph: str | None = None,
-        guide: float | None = None,
-        sample: int | None = None,
-        batch_size: int | None = None,
-        neighbours: int | None = None,
-        ema: float | None = None,
-        warmup_epochs: float | None = None,
-        finetune_epochs: float | None = None,
-        lr: float | None = None,
-        weight_decay: float | None = None,
+        settings: Mapping[str, Any] | None = None,
         device: str = "auto",
         precision: str = "auto",
         verbose: bool = False,
@@ -119,141 +106,107 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.n_clusters = n_clusters
         self.preset = preset
         self.random_state = random_state
-        self.hidden_dim = hidden_dim
-        self.embedding_dim = embedding_dim
-        self.depth = depth
-        self.n_heads = n_heads
-        self.projection = projection
-        self.eps = eps
-        self.gamma = gamma
-        self.penalty = penalty
-        self.affinity = affinity
-        self.s = s
-        self.membership = membership
-        self.temperature = temperature
-        self.cluster_module = cluster_module
-        self.cut_in_finetuning = cut_in_finetuning
-        self.graph = graph
-        self.guide = guide
-        self.sample = sample
-        self.batch_size = batch_size
-        self.neighbours = neighbours
-        self.ema = ema
-        self.warmup_epochs = warmup_epochs
-        self.finetune_epochs = finetune_epochs
-        self.lr = lr
-        self.weight_decay = weight_decay
+        self.settings = settings
         self.device = device
         self.precision = precision
         self.verbose = verbose
 
     @classmethod
-    def for_dataset(cls, name: str, **parameters: Any) -> CgMCR2:
-        """The paper's settings for one of its nine data sets.
+    def for_dataset(cls, name: str, *, settings: Mapping[str, Any] | None = None, **parameters: Any) -> CgMCR2:
+        """An estimator with the paper's settings for one of its nine data sets.
 
-        >>> CgMCR2.for_dataset("cifar100").gamma
+        >>> CgMCR2.for_dataset("cifar100").settings["gamma"]
         1400
         """
-        k, settings = paper_settings(name)
-        return cls(**{"n_clusters": k, "preset": "paper", **settings, **parameters})
+        k, table = paper_settings(name)
+        return cls(**{"n_clusters": k, "preset": "paper", "settings": {**table, **(settings or {})}, **parameters})
 
     def fit(
         self, X: Any, y: Any = None, *, folder: str | os.PathLike[str] | None = None, tensorboard: bool = False
     ) -> CgMCR2:
-        """Train on ``X``: an array, memory map, tensor, path of a feature file or store, or ``FeatureStore``.
+        """Train on ``X``: an array, memory map, tensor, ``FeatureStore``, or path of a feature file or store.
 
-        With a ``folder``, checkpoints and ``metrics.jsonl`` are kept there, and a training that was cut short goes on.
-        ``y`` is not used.
+        With a ``folder``, checkpoints and ``metrics.jsonl`` are written there, and an interrupted training is resumed.
+        ``y`` is ignored.
         """
         source = self._validate(X, reset=True)
-        n, D = source.shape[0], source.shape[1]
-        self._check_n_clusters(n)
-        seed = seed_from(self.random_state)
-        self.choice_ = choose_k(source, seed=seed, progress=self.verbose) if self.n_clusters == "auto" else None
-        self.n_clusters_ = self.choice_.chosen if self.choice_ else int(self.n_clusters)
-        self.settings_ = self._settings(n, D, self.n_clusters_)
-        trained = train(
-            source,
-            self.n_clusters_,
-            self.settings_,
-            seed=seed,
-            device=self.device,
-            precision=self.precision,
-            folder=Path(folder) if folder is not None else None,
-            progress=self.verbose,
-            tensorboard=tensorboard,
-        )
-        self.network_, self.head_, self.history_ = trained.network, trained.head, trained.history
-        self.finished_ = trained.finished
-        self._n_features_out = self.settings_.embedding_dim
-        self.labels_ = self._predict(source)
-        self.calibration_ = calibrate(source, self._logits, self.n_clusters_, seed)
-        used = len(np.unique(self.labels_))
-        if 2 * used < self.n_clusters_:
-            warnings.warn(
-                f"Only {used} of {self.n_clusters_} clusters hold any row: they have collapsed, or the rows have fewer "
-                "groups; ask for fewer clusters, raise gamma, or train longer.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        self._train(source, folder, tensorboard)
+        rows = stability_rows(source.shape[0], self.n_clusters_, self.seed_)
+        labels, logits, start = [], [], 0
+        for _, block in self._blocks(source):  # keeps the labels, and the logits of a sample
+            labels.append(block.argmax(-1).cpu().numpy())
+            logits.append(block.cpu()[rows[(rows >= start) & (rows < start + len(block))] - start])
+            start += len(block)
+        self._finish(source, np.concatenate(labels), rows, torch.cat(logits))
         return self
 
-    def plan(self, n: int, D: int) -> Settings:
-        """Every setting that ``fit`` would use for n rows of width D; with ``n_clusters="auto"`` as if it chose 10.
+    def fit_source(
+        self, source: FeatureSource, *, folder: str | os.PathLike[str] | None = None, tensorboard: bool = False
+    ) -> Inference:
+        """Train on rows that are known to be finite, and return the inference for all of them in one pass."""
+        self.n_features_in_ = source.shape[1]
+        self._train(source, folder, tensorboard)
+        blocks = [(Z.cpu(), logits.cpu()) for Z, logits in self._blocks(source)]
+        Z, logits = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+        rows = stability_rows(source.shape[0], self.n_clusters_, self.seed_)
+        self._finish(source, logits.argmax(-1).numpy(), rows, logits[rows])
+        return Inference(self.labels_, self._calibrated(logits), Z.numpy())
 
-        >>> CgMCR2(10, preset="paper").plan(50000, 768).batch_size
+    def infer(self, source: FeatureSource) -> Inference:
+        """Labels, probabilities and embedding of rows that are known to be finite, in one pass."""
+        blocks = [(Z.cpu(), logits.cpu()) for Z, logits in self._blocks(source)]
+        Z, logits = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+        return Inference(logits.argmax(-1).numpy(), self._calibrated(logits), Z.numpy())
+
+    def resolve_settings(self, n: int, D: int) -> Settings:
+        """Every setting that ``fit`` uses for n rows of D features; k = 10 is assumed for ``n_clusters="auto"``.
+
+        >>> CgMCR2(10, preset="paper").resolve_settings(50000, 768).batch_size
         512
         """
-        self._check_n_clusters(n)
-        return self._settings(n, D, min(10, n) if self.n_clusters == "auto" else int(self.n_clusters))
-
-    def _settings(self, n: int, D: int, k: int) -> Settings:
-        given = {name: getattr(self, name) for name in _SETTINGS if hasattr(self, name)}
-        return resolve(self.preset, n, k, D, given)  # type: ignore[arg-type]
+        k = self._checked_n_clusters(n)
+        return resolve(self.preset, n, min(10, n) if k == "auto" else int(k), D, self.settings)  # type: ignore[arg-type]
 
     def predict(self, X: Any) -> Int64:
         """(n,) the cluster of each row: the largest membership, without noise."""
-        return self._predict(self._validate(X))
+        return self._labels(self._validate(X))
 
     def predict_proba(self, X: Any) -> Float32:
-        """(n, k) memberships; rows sum to 1. Calibrated without labels, see docs/trust.md."""
-        source = self._validate(X)
-        T = self.calibration_.temperature
-        return np.concatenate([(logits / T).softmax(-1).cpu().numpy() for _, logits in self._blocks(source)])
+        """(n, k) memberships; rows sum to 1. Their temperature is calibrated without labels."""
+        return np.concatenate([self._calibrated(logits) for _, logits in self._blocks(self._validate(X))])
 
     def transform(self, X: Any) -> Float32:
         """(n, d) the embedding ``Z``, rows of unit length."""
         return np.concatenate([Z.cpu().numpy() for Z, _ in self._blocks(self._validate(X))])
 
     def spectral_labels(self, X: Any) -> Int64:
-        """CgMCR²-SC: spectral clustering of ``P_s(ZZ')`` in place of the cluster head; it groups ``X`` itself."""
+        """CgMCR²-SC: cluster ``X`` itself by spectral clustering of ``P_s(ZZ')`` instead of the cluster head."""
         from cgmcr2.graphs.spectral import spectral_clustering
 
         Z = self.transform(X)
         if self.n_clusters_ > len(Z):
             raise ValueError(f"{len(Z)} rows cannot be grouped into {self.n_clusters_} clusters; give more rows.")
-        if self.settings_.graph == "batch":  # as many neighbours for a cluster of its size here as in the batches
+        if self.settings_.graph == "batch":  # as many neighbours, relative to a cluster's size, as in a batch
             s = self.settings_.s * len(Z) / min(self.settings_.batch_size, len(Z))
         else:
             s = len(Z) / (2 * self.n_clusters_)
-        s = min(max(round(s), 3), MOST_NEIGHBOURS)
+        s = min(max(round(s), 3), MAX_SPECTRAL_NEIGHBOURS)
         return spectral_clustering(Z, self.n_clusters_, s, seed=seed_from(self.random_state))
 
     def score(self, X: Any, y: Any = None) -> float:
         """The rate reduction ``R(Z) - Rc(Z, labels)`` of ``X`` in nats, label-free; higher is better separated."""
-        source = self._validate(X)
-        Z = torch.from_numpy(np.concatenate([Z.cpu().numpy() for Z, _ in self._blocks(source)]))
-        Pi = torch.nn.functional.one_hot(torch.from_numpy(self._predict(source)), self.n_clusters_).float()
-        return float(coding_rate(Z, self.settings_.eps) - cluster_coding_rate(Z, Pi, self.settings_.eps))
+        labels, _, Z = self.infer(self._validate(X))
+        Pi = torch.nn.functional.one_hot(torch.from_numpy(labels), self.n_clusters_).float()
+        embedding, eps = torch.from_numpy(Z), self.settings_.eps
+        return float(coding_rate(embedding, eps) - cluster_coding_rate(embedding, Pi, eps))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model as safetensors and JSON; ``CgMCR2.load`` reads it back. No pickle."""
+        """Write the model as safetensors and JSON, without pickle; ``CgMCR2.load`` reads it back."""
         check_is_fitted(self, "network_")
         parameters = {name: value for name, value in self.get_params().items() if name not in ("verbose", "device")}
+        parameters["settings"] = None if self.settings is None else {k: _plain(v) for k, v in self.settings.items()}
         extra = {
-            "parameters": {
-                name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()
-            },
+            "parameters": {name: _plain(value) for name, value in parameters.items()},
             "settings": dataclasses.asdict(self.settings_),
             "head": self.head_,
             "finished": self.finished_,
@@ -264,20 +217,66 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> CgMCR2:
-        """The model that ``save`` wrote. It predicts the same; ``labels_`` and ``history_`` of the fit are not kept."""
+        """Load a model that ``save`` wrote. It predicts the same; ``labels_`` and ``history_`` are not saved."""
         network, config = load_network(Path(folder))
         model = cls(**config["parameters"])
         model.network_, model.settings_ = network, Settings(**config["settings"])
         model.head_, model.finished_ = config["head"], config["finished"]
-        model.calibration_ = Calibration(**config.get("calibration", {}))
-        choice = config.get("choice")
-        model.choice_ = Choice.from_dict(choice) if choice else None
+        model.calibration_ = Calibration(**config["calibration"])
+        model.choice_ = Choice.from_dict(config["choice"]) if config["choice"] else None
         model.n_clusters_ = network.config.n_clusters
         model.n_features_in_, model._n_features_out = network.config.in_dim, network.config.embedding_dim
         return model
 
+    def _train(self, source: FeatureSource, folder: str | os.PathLike[str] | None, tensorboard: bool) -> None:
+        """Choose k if asked to, resolve the settings and train the network."""
+        n, D = source.shape[0], source.shape[1]
+        n_clusters = self._checked_n_clusters(n)
+        self.seed_ = seed_from(self.random_state)
+        run_folder = Path(folder) if folder is not None else None
+        self.choice_ = self._choose_k(source, run_folder) if n_clusters == "auto" else None
+        self.n_clusters_ = self.choice_.chosen if self.choice_ else int(n_clusters)
+        self.settings_ = resolve(self.preset, n, self.n_clusters_, D, self.settings)  # type: ignore[arg-type]
+        trained = train(
+            source,
+            self.n_clusters_,
+            self.settings_,
+            seed=self.seed_,
+            device=self.device,
+            precision=self.precision,
+            folder=run_folder,
+            progress=self.verbose,
+            tensorboard=tensorboard,
+        )
+        self.network_, self.head_, self.history_ = trained.network, trained.head, trained.history
+        self.finished_ = trained.finished
+        self._n_features_out = self.settings_.embedding_dim
+
+    def _choose_k(self, source: FeatureSource, folder: Path | None) -> Choice:
+        """Choose k, or reuse the choice that an earlier call for the same data left in ``folder``."""
+        n, D = source.shape[0], source.shape[1]
+        choice = read_choice(folder, n, D, self.seed_) if folder else None
+        if choice is None:
+            choice = choose_k(source, seed=self.seed_, progress=self.verbose)
+            if folder:
+                write_choice(folder, choice, n, D, self.seed_)
+        return choice
+
+    def _finish(self, source: FeatureSource, labels: Int64, rows: Int64, logits: Tensor) -> None:
+        """Set the labels, calibrate on the ``logits`` of a sample of ``rows``, and warn about a collapse."""
+        self.labels_ = labels
+        self.calibration_ = calibrate(read_rows(source, rows), logits, self.n_clusters_, self.seed_)
+        used = len(np.unique(labels))
+        if 2 * used < self.n_clusters_:
+            warnings.warn(
+                f"Only {used} of {self.n_clusters_} clusters hold any row: they have collapsed, or the data has fewer "
+                "groups; ask for fewer clusters, raise gamma, or train longer.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
     def _validate(self, X: Any, reset: bool = False) -> FeatureSource:
-        """``X`` as a source of float rows. What is on disk stays there, and is checked a block at a time."""
+        """``X`` as a source of finite rows. Sources on disk stay there and are checked in blocks."""
         if not reset:
             check_is_fitted(self, "network_")
         if isinstance(X, (str, os.PathLike)):
@@ -293,7 +292,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             return checked
         if len(X.shape) != 2 or X.shape[0] < 1:
             raise ValueError(
-                f"The features have shape {tuple(X.shape)}; (rows, width) with at least one row is needed."
+                f"The features have shape {tuple(X.shape)}; (rows, features) with at least one row is needed."
             )
         if reset:
             self.n_features_in_ = X.shape[1]
@@ -305,37 +304,43 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         source: FeatureSource = X
         return source
 
-    def _check_n_clusters(self, n: int) -> None:
+    def _checked_n_clusters(self, n: int) -> int | str:
         k = self.n_clusters
         if isinstance(k, str) and k == "auto":
-            return
+            return k
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
-            raise ValueError(f"n_clusters must be a whole number of at least 1, or 'auto', but is {k!r}.")
+            raise ValueError(f"n_clusters must be an integer of at least 1, or 'auto', but is {k!r}.")
         if k > n:
             raise ValueError(f"n_clusters is {k}, but there are only n_samples={n} rows; ask for at most {n} clusters.")
+        return k
 
-    def _predict(self, source: FeatureSource) -> Int64:
+    def _labels(self, source: FeatureSource) -> Int64:
         return np.concatenate([logits.argmax(-1).cpu().numpy() for _, logits in self._blocks(source)])
 
-    def _logits(self, X: Float32) -> torch.Tensor:
-        return torch.cat([logits.cpu() for _, logits in self._blocks(X)])
+    def _calibrated(self, logits: Tensor) -> Float32:
+        return (logits / self.calibration_.temperature).softmax(-1).cpu().numpy()
 
-    def _blocks(self, source: FeatureSource) -> Any:
-        """Yield (Z, logits of the head in use) for consecutive blocks of rows, in float32."""
-        where = choose_device(self.device)
-        network: Network = self.network_.to(where)
+    def _blocks(self, source: FeatureSource) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield (Z, logits of the head in use) of consecutive blocks of rows, in float32."""
+        device = choose_device(self.device)
+        network = self.network_.to(device)
         width = network.config.hidden_dim * (2 + network.config.n_heads)
-        block = max(256, PREDICT_BYTES // (4 * width))
+        block = max(256, BLOCK_BYTES // (4 * width))
         with torch.inference_mode():
             for start in range(0, source.shape[0], block):
-                X = torch.from_numpy(read_rows(source, slice(start, start + block))).to(where)
+                X = torch.from_numpy(read_rows(source, slice(start, start + block))).to(device)
                 Z, logits = network.embed(X)
                 yield Z, logits[self.head_]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float32"]  # the network's own type
+        tags.transformer_tags.preserves_dtype = ["float32"]  # of the network
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy scalars as Python numbers, for JSON."""
+    return value.item() if isinstance(value, np.generic) else value

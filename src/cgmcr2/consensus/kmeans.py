@@ -1,4 +1,4 @@
-"""k-means from several starts at once: their centres side by side make one large matrix product of each iteration."""
+"""k-means from several initialisations at once: their centroids side by side make each iteration one matrix product."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-ITERATIONS = 20
-POOL = 2_000  # rows, or 20 a cluster where that is more, among which the first centres are sought
-ENTRIES = 1 << 24  # of a block of rows times all centres that are held at once
+MAX_ITER = 20  # later iterations move few rows
+POOL_ROWS = 2_000  # rows that initial centroids are drawn from, or POOL_ROWS_PER_CLUSTER x k if more
+POOL_ROWS_PER_CLUSTER = 20
+BLOCK_ENTRIES = 1 << 24  # rows x centroids held at once
 
 
 @torch.no_grad()
@@ -21,11 +22,18 @@ def kmeans(
     *,
     rows: int | None = None,
     weights: Tensor | None = None,
+    block_entries: int = BLOCK_ENTRIES,
 ) -> tuple[Tensor, Tensor]:
-    """(starts, n) the clusters of ``X (n, p)`` found from each start, and (starts,) the squared distances they leave.
+    """Labels (starts, n) of ``X (n, p)`` from each k-means++ initialisation, and the inertia (starts,).
 
-    ``rows``: the centres are sought among so many rows, drawn at random; all rows get labels. ``weights (n,)``: each
-    row counts as so many.
+    Args:
+        X: rows to cluster (n, p).
+        k: number of clusters.
+        starts: number of initialisations.
+        generator: random generator.
+        rows: fit the centroids on a random sample of this many rows; all rows get labels.
+        weights: row weights (n,).
+        block_entries: similarities of rows to centroids held at once.
 
     >>> X = torch.tensor([[0.0], [0.1], [5.0], [5.1]])
     >>> labels, _ = kmeans(X, 2, 3, torch.Generator().manual_seed(0))
@@ -35,56 +43,59 @@ def kmeans(
     order = torch.randperm(len(X), generator=generator)
     w = torch.ones(len(X)) if weights is None else weights
     sample, counts = (X, w) if rows is None or rows >= len(X) else (X[order[:rows]], w[order[:rows]])
-    pool = order[: max(POOL, 20 * k)]
-    C = spread_centres(X[pool], w[pool], k, starts, generator)  # (starts, k, p)
+    pool = order[: max(POOL_ROWS, POOL_ROWS_PER_CLUSTER * k)]
+    C = plus_plus_centroids(X[pool], w[pool], k, starts, generator)  # (starts, k, p)
     labels = torch.empty(0)
-    for _ in range(ITERATIONS):
-        known = labels
-        labels, gain, sums, sizes = _assign(sample, counts, C)
-        if torch.equal(labels, known):
+    for _ in range(MAX_ITER):
+        previous = labels
+        labels, gain, sums, sizes = _assign(sample, counts, C, block_entries)
+        if torch.equal(labels, previous):
             break
-        C = torch.where(sizes[:, :, None] > 0, sums / sizes[:, :, None].clamp_min(1e-12), C)  # an empty one stays
+        # an empty cluster keeps its centroid
+        C = torch.where(sizes[:, :, None] > 0, sums / sizes[:, :, None].clamp_min(1e-12), C)
     if sample is not X:
-        labels, gain, *_ = _assign(X, w, C)
+        labels, gain, *_ = _assign(X, w, C, block_entries)
     return labels.T.contiguous(), w @ X.square().sum(1) - 2 * gain
 
 
-def _assign(X: Tensor, w: Tensor, C: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The nearest of the centres ``C (starts, k, p)`` to each row: its number (n, starts), what it takes off half the
-    squares of the rows (starts,), and of the rows of each centre, which count ``w (n,)`` times, the sum
-    (starts, k, p) and the number (starts, k)."""
+def _assign(X: Tensor, w: Tensor, C: Tensor, block_entries: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Assign each row of ``X (n, p)`` to the nearest of the centroids ``C (starts, k, p)``.
+
+    Returns:
+        Labels (n, starts); gain (starts,), the weighted sum of ``x'c - |c|^2 / 2``; and for each centroid the weighted
+        sum (starts, k, p) and weight (starts, k) of its rows.
+    """
     starts, k, p = C.shape
     flat = C.flatten(0, 1)
     half = 0.5 * flat.square().sum(1)
     labels, gain = torch.empty(len(X), starts, dtype=torch.long), torch.zeros(starts)
     sums, sizes = torch.zeros_like(flat), torch.zeros(starts * k)
-    block = max(1, ENTRIES // (starts * k))
-    for part, found, counts in zip(*(torch.split(each, block) for each in (X, labels, w)), strict=True):
-        best = (part @ flat.T).sub_(half).view(len(part), starts, k).max(-1)  # |x|^2 - 2 max: squared distance
+    block = max(1, block_entries // (starts * k))
+    for rows, row_labels, counts in zip(*(torch.split(tensor, block) for tensor in (X, labels, w)), strict=True):
+        best = (rows @ flat.T).sub_(half).view(len(rows), starts, k).max(-1)  # |x - c|^2 = |x|^2 - 2 (x'c - |c|^2 / 2)
         gain += counts @ best.values
-        found.copy_(best.indices)
-        times = counts[:, None, None].expand(-1, starts, 1)
-        member = torch.zeros(len(part), starts, k).scatter_(2, best.indices[:, :, None], times).flatten(1)
-        sums.addmm_(member.T, part)
-        sizes += member.sum(0)
+        row_labels.copy_(best.indices)
+        values = counts[:, None, None].expand(-1, starts, 1)
+        members = torch.zeros(len(rows), starts, k).scatter_(2, best.indices[:, :, None], values).flatten(1)
+        sums.addmm_(members.T, rows)
+        sizes += members.sum(0)
     return labels, gain, sums.view(starts, k, p), sizes.view(starts, k)
 
 
-def spread_centres(X: Tensor, w: Tensor, k: int, starts: int, generator: torch.Generator) -> Tensor:
-    """(starts, k, p) rows of ``X``, which count ``w`` times, far from one another: k-means++ with several candidates
-    for each centre."""
+def plus_plus_centroids(X: Tensor, w: Tensor, k: int, starts: int, generator: torch.Generator) -> Tensor:
+    """(starts, k, p) rows of ``X (n, p)`` by greedy k-means++ with row weights ``w (n,)``."""
     n, p = X.shape
-    tries = 2 + int(math.log(k))
-    square = X.square().sum(1)
+    trials = 2 + int(math.log(k))
+    squares = X.square().sum(1)
     C = torch.empty(starts, k, p)
     C[:, 0] = X[torch.multinomial(w, starts, replacement=True, generator=generator)]
-    nearest = torch.full((starts, n), torch.inf)  # squared distance to the centres so far
+    nearest = torch.full((starts, n), torch.inf)  # squared distance to the nearest centroid so far
     for j in range(1, k):
         c = C[:, j - 1]
-        nearest = torch.minimum(nearest, (square - 2 * c @ X.T + c.square().sum(1, keepdim=True)).clamp_min_(0))
-        rows = torch.multinomial(nearest * w + 1e-12, tries, replacement=True, generator=generator)  # (starts, tries)
-        candidates = X[rows]
-        distance = (square - 2 * candidates @ X.T + square[rows][:, :, None]).clamp_min_(0)  # (starts, tries, n)
+        nearest = torch.minimum(nearest, (squares - 2 * c @ X.T + c.square().sum(1, keepdim=True)).clamp_min_(0))
+        rows = torch.multinomial(nearest * w + 1e-12, trials, replacement=True, generator=generator)
+        candidates = X[rows]  # (starts, trials, p)
+        distance = (squares - 2 * candidates @ X.T + squares[rows][:, :, None]).clamp_min_(0)  # (starts, trials, n)
         best = (torch.minimum(nearest[:, None], distance) @ w).argmin(1)
         C[:, j] = candidates[torch.arange(starts), best]
     return C

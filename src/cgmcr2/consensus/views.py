@@ -1,11 +1,9 @@
-"""What training takes from the data before its first step: linear views, neighbours in them, a first partition.
-
-Nothing of size n x n exists; beyond ``CHUNK`` rows neighbours are sought among a part of them.
-"""
+"""Two linear views of the features, and each row's nearest neighbours in them."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,23 +12,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2.features.sources import FeatureSource, read_rows
-
-SAMPLE = 20_000  # rows that the views are taken from
-CHUNK = 20_000  # rows among which neighbours are sought: the cost stays linear in n
-BLOCK = 2048  # rows whose similarities to a chunk are held at once
+from cgmcr2.graphs.knn import top_similar
+from cgmcr2.graphs.walk import lazy_walk, walk_features
 
 Int64 = npt.NDArray[np.int64]
+
+VIEW_ROWS = 20_000  # rows that the covariance is estimated from
+CHUNK_ROWS = 20_000  # rows that neighbours are searched among: the cost stays linear in n
 
 
 @dataclasses.dataclass(frozen=True)
 class Views:
-    """``(x / |x| - mean) matrix`` for two matrices (D, p): ``standard`` and ``white``.
+    """Two linear maps of unit rows: ``(x / |x| - mean) @ matrix``.
 
-    ``standard`` divides each feature by ``sqrt(var + mean var)`` and turns to the principal directions; ``white``
-    divides each principal direction by ``sqrt(w + mean w)``. The shrinkage towards the mean keeps noise from being
-    blown up. Both are scaled to a mean square of 1 in each direction. They err differently, so what both agree on can
-    be trusted.
+    ``standard (D, p)`` standardises the features (with shrinkage towards the mean variance) and projects them onto
+    their principal components. ``white (D, p)`` whitens the principal components (with the same shrinkage, so that
+    noise is not amplified). Both have a mean square of 1 per component. Their errors differ, so what both views agree
+    on is more reliable than either.
     """
 
     mean: Tensor
@@ -45,9 +45,8 @@ class Views:
 
 @torch.no_grad()
 def linear_views(source: FeatureSource, p: int, seed: int) -> Views:
-    """The two views of the rows of ``source``, with at most p directions each, from a sample of the rows."""
-    n = source.shape[0]
-    rows = np.arange(n) if n <= SAMPLE else np.sort(np.random.default_rng([seed, 1]).choice(n, SAMPLE, replace=False))
+    """Estimate both views, of at most p components each, from a sample of the rows of ``source (n, D)``."""
+    rows = sample_rows(source.shape[0], VIEW_ROWS, generator(seed, Stream.VIEW_ROWS))
     U = F.normalize(torch.from_numpy(read_rows(source, rows)), dim=1)
     mean = U.mean(0)
     U = U - mean
@@ -60,37 +59,56 @@ def linear_views(source: FeatureSource, p: int, seed: int) -> Views:
         leading = scipy.linalg.eigh(scaled, subset_by_index=[len(scaled) - p, len(scaled) - 1])  # ascending
         w, V = (torch.from_numpy(part).flip(-1) for part in leading)
         w = w.clamp_min(0)
-        V = V * V.gather(0, V.abs().argmax(0, keepdim=True)).sign()  # eigenvectors have no sign of their own: fix one
+        V = V * V.gather(0, V.abs().argmax(0, keepdim=True)).sign()  # fix the sign, which eigh leaves arbitrary
         stretch = 1 / (w + w.mean() + 1e-12).sqrt() if whiten else torch.ones_like(w)
         matrix = scaling[:, None] * V * stretch
-        power = (matrix * (covariance @ matrix)).sum()  # mean square length of a row
+        power = (matrix * (covariance @ matrix)).sum()  # mean squared length of a mapped row
         matrices.append((matrix * (p / power.clamp_min(1e-12)).sqrt()).float())
     return Views(mean, *matrices)
 
 
 @torch.no_grad()
-def nearest_neighbours(source: FeatureSource, views: Views, m: int, seed: int) -> Int64:
-    """(2, n, m) the m rows most similar to each row by cosine, without itself, in the one view and in the other.
+def view_neighbours(source: FeatureSource, views: Views, m: int, seed: int, *, chunk_rows: int = CHUNK_ROWS) -> Int64:
+    """(2, n, m) the m nearest neighbours of each row by cosine similarity, nearest first, in either view.
 
-    Beyond ``CHUNK`` rows each row's neighbours are sought among those of its random chunk, which keeps the time linear
-    in n and hardly changes the result: among 20,000 rows the tenth neighbour is still a near one.
+    With more than ``chunk_rows`` rows, neighbours are searched within random chunks. That keeps the time linear in n
+    and hardly changes the result: among 20,000 rows the tenth neighbour is still close.
     """
     n = source.shape[0]
     m = min(m, n - 1)
-    order = np.random.default_rng([seed, 2]).permutation(n) if n > CHUNK else np.arange(n)
-    result = np.empty((2, n, m), dtype=np.int64)
-    for rows in np.array_split(order, max(1, -(-n // CHUNK))):
-        rows = np.sort(rows)
+    order = generator(seed, Stream.NEIGHBOUR_CHUNKS).permutation(n) if n > chunk_rows else np.arange(n)
+    neighbours = np.empty((2, n, m), dtype=np.int64)
+    for chunk in np.array_split(order, max(1, -(-n // chunk_rows))):
+        rows = np.sort(chunk)
         for i, X in enumerate(views.unit(torch.from_numpy(read_rows(source, rows)))):
-            result[i, rows] = rows[among_themselves(X, m).numpy()]
-    return result
+            neighbours[i, rows] = rows[top_similar(X, m, sort=True)[1].numpy()]
+    return neighbours
 
 
-def among_themselves(X: Tensor, m: int) -> Tensor:
-    """(n, m) the m rows of largest inner product with each row of ``X (n, p)``, without itself."""
-    found = []
-    for start in range(0, len(X), BLOCK):
-        similarity = X[start : start + BLOCK] @ X.T
-        similarity.diagonal(start).fill_(-torch.inf)
-        found.append(similarity.topk(m, dim=1).indices)
-    return torch.cat(found)
+@torch.no_grad()
+def smoothed_views(
+    X: npt.NDArray[np.float32], steps: Sequence[int], seed: int, *, m: int = 10, p: int = 64
+) -> tuple[list[Int64], list[list[Tensor]]]:
+    """Both views of ``X (n, D)``, each smoothed by a lazy random walk over its own neighbour graph.
+
+    Unlike the ensemble of the consensus, the views do not share a graph here: an evaluation of a partition must not
+    use what the partition was made from.
+
+    Args:
+        X: features (n, D).
+        steps: numbers of steps of the walk.
+        seed: random seed.
+        m: neighbours of each row.
+        p: components kept of a smoothed view; neighbours are searched in twice as many.
+
+    Returns:
+        For each view the neighbours (n, m), nearest first, and the unit rows (n, p) after each number of steps.
+    """
+    unit = linear_views(X, min(256, X.shape[1]), seed).unit(torch.from_numpy(X))
+    views = [view[:, : 2 * p] for view in unit]
+    neighbours = [top_similar(view, min(m, len(X) - 1), sort=True)[1].numpy() for view in views]
+    smoothed = [
+        [F.normalize(Y, dim=1)[:, :p].contiguous() for Y in walk_features(lazy_walk(J), view.contiguous(), steps)]
+        for view, J in zip(views, neighbours, strict=True)
+    ]
+    return neighbours, smoothed

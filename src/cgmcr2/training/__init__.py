@@ -1,6 +1,7 @@
-"""The two stages of training: settings, batches, schedule, the loop, and checkpoints."""
+"""The two stages of training: settings, presets, batches, schedule, the loop, and checkpoints."""
 
 from .loop import Trained, train
-from .settings import PRESETS, Settings, paper_settings, resolve
+from .presets import PRESETS, paper_settings, resolve
+from .settings import Settings
 
 __all__ = ["PRESETS", "Settings", "Trained", "paper_settings", "resolve", "train"]

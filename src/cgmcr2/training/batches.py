@@ -1,4 +1,4 @@
-"""Which rows a step sees: drawn from (seed, epoch) alone, so that a resumed run sees the same."""
+"""The rows of each batch, drawn from (seed, epoch) only, so that a resumed run draws the same."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ Indices = npt.NDArray[np.int64]
 
 
 class Batches:
-    """``rows(step)`` for every step. An epoch is a random order of all n rows cut into nearly equal parts.
+    """Random batches: an epoch is a random permutation of the n rows, split into nearly equal batches.
 
-    With ``neighbours`` (n, m), the nearest rows of each row, half of a batch is drawn like that and the other half
-    is one random neighbour of each, so that every point meets a likely member of its cluster.
+    Args:
+        n: number of rows.
+        steps_per_epoch: batches per epoch.
+        seed: random seed.
+        batch_size: use batches of exactly this size and drop the remainder of an epoch.
+        neighbours: (n, m) nearest neighbours of each row. Half of each batch is then drawn as above, and the other half
+            is one random neighbour of each of those rows, so that every row meets a likely member of its cluster.
 
     >>> batches = Batches(n=5, steps_per_epoch=2, seed=0)
     >>> sorted([*batches.rows(0), *batches.rows(1)]) == [0, 1, 2, 3, 4]
@@ -31,15 +36,16 @@ class Batches:
         self.n = n
         self.steps_per_epoch = steps_per_epoch
         self.seed = seed
-        self.batch_size = batch_size  # given: batches of exactly this size, the remainder of an epoch is left out
+        self.batch_size = batch_size
         self.neighbours = neighbours
-        self._latest: tuple[int, Indices] = (-1, np.empty(0, dtype=np.int64))  # epoch and its order
+        self._permutation: tuple[int, Indices] = (-1, np.empty(0, dtype=np.int64))  # of the latest epoch
 
     def rows(self, step: int) -> Indices:
+        """The rows of the batch of ``step``."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        latest = self._latest  # read and replaced as one: a reader thread asks for the next step meanwhile
+        latest = self._permutation  # epoch and permutation in one tuple: a reader thread may replace it meanwhile
         if latest[0] != epoch:
-            self._latest = latest = epoch, np.random.default_rng([self.seed, epoch]).permutation(self.n)
+            self._permutation = latest = epoch, np.random.default_rng([self.seed, epoch]).permutation(self.n)
         order = latest[1]
         if self.batch_size is not None:
             rows = order[position * self.batch_size : (position + 1) * self.batch_size]
@@ -48,7 +54,7 @@ class Batches:
             rows = order[edges[position] : edges[position + 1]]
         if self.neighbours is not None:
             rows = rows[: max(2, len(rows) // 2)]
-            random = np.random.default_rng([self.seed, epoch, position])
-            chosen = random.integers(self.neighbours.shape[1], size=len(rows))
-            rows = np.unique(np.concatenate([rows, self.neighbours[rows, chosen]]))
+            rng = np.random.default_rng([self.seed, epoch, position])
+            columns = rng.integers(self.neighbours.shape[1], size=len(rows))
+            rows = np.unique(np.concatenate([rows, self.neighbours[rows, columns]]))
         return rows

@@ -1,6 +1,7 @@
-"""A training on disk: one safetensors file with weights, Adam's moments, running figures and the step.
+"""Checkpoints of a training: safetensors files in the run folder.
 
-Batches, noise and learning rate follow from (seed, step), so nothing else is needed to go on exactly.
+Batches, noise and learning rate follow from (seed, step), so weights, optimiser state, running figures and the step are
+all that is needed to resume bit for bit. What is computed before the first step is kept in a file of its own.
 """
 
 from __future__ import annotations
@@ -9,52 +10,111 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from cgmcr2._files import replacing
 
+from .precompute import Precomputed
+from .state import TrainingState
 
-def save_checkpoint(
-    path: Path, modules: nn.Module, optimizer: torch.optim.Adam, figures: dict[str, Tensor], facts: dict[str, Any]
-) -> None:
-    """``facts`` (the step, the settings: plain data) go into the file's header."""
-    tensors = {f"modules.{name}": tensor for name, tensor in modules.state_dict().items()}
-    tensors |= {f"figures.{name}": tensor for name, tensor in figures.items()}
-    for name, parameter in modules.named_parameters():
-        for key, value in optimizer.state.get(parameter, {}).items():
-            tensors[f"optimizer.{key}.{name}"] = value
-    with replacing(path) as temporary:
-        save_file(
-            {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()},
-            temporary,
-            metadata={"facts": json.dumps(facts)},
-        )
+Tensors = dict[str, Tensor]
 
 
-def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the facts of a checkpoint."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["facts"])  # noqa: SIM118
-    except (SafetensorError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path} is not a readable checkpoint ({error}); delete it to start this training anew."
-        ) from error
+class Checkpoints:
+    """The checkpoint files of one training.
+
+    Args:
+        folder: the run folder; None keeps no checkpoints.
+        identity: settings, seed and data of the training; files of another training are refused.
+    """
+
+    def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
+        self.folder, self.identity = folder, identity
+
+    def load_precomputed(self) -> Precomputed | None:
+        """What an interrupted training has computed from the data, or None."""
+        tensors = self._load("precomputed.safetensors")[0]
+        return Precomputed.from_tensors(tensors) if tensors else None
+
+    def save_precomputed(self, inputs: Precomputed) -> None:
+        """Keep what was computed from the data."""
+        tensors = inputs.tensors()
+        if tensors:
+            self._save("precomputed.safetensors", tensors, {})
+
+    def save(self, state: TrainingState) -> None:
+        """Write a checkpoint of ``state``."""
+        modules = state.modules()
+        tensors = {f"modules.{name}": tensor for name, tensor in modules.state_dict().items()}
+        tensors |= {f"monitor.{name}": tensor for name, tensor in state.monitor.state().items()}
+        if state.average is not None:
+            tensors |= {f"average.{name}": tensor for name, tensor in state.average.state_dict().items()}
+        for name, parameter in modules.named_parameters():
+            for key, value in state.optimizer.state.get(parameter, {}).items():
+                tensors[f"optimizer.{key}.{name}"] = value
+        progress = {"step": state.step, "revivals": state.revivals, "gamma": state.objective.gamma}
+        self._save("checkpoint.safetensors", tensors, progress)
+
+    def restore(self, state: TrainingState) -> None:
+        """Restore ``state`` from the checkpoint, if there is one."""
+        tensors, progress = self._load("checkpoint.safetensors")
+        if not progress:
+            return
+        parts: dict[str, Tensors] = {"modules": {}, "monitor": {}, "average": {}, "optimizer": {}}
+        for name, tensor in tensors.items():
+            part, _, key = name.partition(".")
+            parts[part][key] = tensor
+        modules = state.modules()
+        modules.load_state_dict(parts["modules"])
+        if state.average is not None:
+            state.average.load_state_dict(parts["average"])
+        parameters = dict(modules.named_parameters())
+        for name, tensor in parts["optimizer"].items():
+            key, _, parameter = name.partition(".")
+            state.optimizer.state[parameters[parameter]][key] = tensor.to(parameters[parameter].device)
+        state.monitor.load(parts["monitor"])
+        state.step, state.revivals = progress["step"], progress["revivals"]
+        state.objective.gamma = progress["gamma"]
+
+    def _save(self, name: str, tensors: Tensors, progress: dict[str, Any]) -> None:
+        if self.folder is None:
+            return
+        with replacing(self.folder / name) as temporary:
+            save_file(
+                {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()},
+                temporary,
+                metadata={"progress": json.dumps(progress), "identity": json.dumps(self.identity)},
+            )
+
+    def _load(self, name: str) -> tuple[Tensors, dict[str, Any]]:
+        path = None if self.folder is None else self.folder / name
+        if path is None or not path.exists():
+            return {}, {}
+        try:
+            with safe_open(path, framework="pt") as file:
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
+                progress, identity = (json.loads(file.metadata()[key]) for key in ("progress", "identity"))
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is not a readable checkpoint ({error}); delete it to train from the beginning."
+            ) from error
+        if identity != self.identity:
+            raise ValueError(
+                f"{self.folder} holds a training with other settings or data ({_difference(identity, self.identity)}); "
+                "choose another folder, or delete this one."
+            )
+        return tensors, progress
 
 
-def restore(tensors: dict[str, Tensor], modules: nn.Module, optimizer: torch.optim.Adam) -> dict[str, Tensor]:
-    """Put a checkpoint's tensors back where they came from; returns the running figures."""
-    parts: dict[str, dict[str, Tensor]] = {"modules": {}, "figures": {}, "optimizer": {}}
-    for name, tensor in tensors.items():
-        part, _, rest = name.partition(".")
-        parts[part][rest] = tensor
-    modules.load_state_dict(parts["modules"])
-    parameters = dict(modules.named_parameters())
-    for name, tensor in parts["optimizer"].items():
-        key, _, parameter = name.partition(".")
-        device = parameters[parameter].device
-        optimizer.state[parameters[parameter]][key] = tensor.to(device)
-    return parts["figures"]
+def remove_checkpoints(folder: Path) -> None:
+    """Delete the checkpoint files of a finished training."""
+    for name in ("checkpoint.safetensors", "precomputed.safetensors"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+    flat_old, flat_new = {**old, **old["settings"]}, {**new, **new["settings"]}
+    names = [name for name in flat_new if name != "settings" and flat_old.get(name) != flat_new[name]]
+    return "; ".join(f"{name} was {flat_old.get(name)}, is {flat_new[name]} now" for name in names[:3])

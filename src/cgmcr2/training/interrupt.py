@@ -1,4 +1,4 @@
-"""Ctrl-C that lets the step finish."""
+"""Handle Ctrl-C after the current step."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from types import FrameType, TracebackType
 
 
 class Interrupt:
-    """While entered, the first Ctrl-C only sets ``requested``; a second one interrupts as usual.
+    """Context manager in which the first Ctrl-C only sets ``requested``; the second one interrupts as usual.
 
-    Signals reach the main thread alone; in any other this does nothing.
+    Python delivers signals to the main thread only; in other threads this does nothing.
     """
 
     def __init__(self) -> None:

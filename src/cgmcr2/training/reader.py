@@ -1,4 +1,4 @@
-"""Batches of features on the device: from memory where they fit, else read ahead from disk."""
+"""Batches of features on the device, from memory if they fit, otherwise prefetched from disk."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from .batches import Batches
 
 
 class BatchReader:
-    """``read(step)`` gives the rows of that step as a float32 tensor on ``device``.
+    """Reads the batch of a step as a float32 tensor on ``device``.
 
-    An array in memory is indexed where it is (moved to the device once where that has room); anything else is read by
-    one thread, a step ahead.
+    An array in memory is moved to the device once, if it fits. Any other source is read by a thread, one step ahead.
     """
 
     def __init__(self, source: FeatureSource, batches: Batches, device: torch.device, total_steps: int) -> None:
@@ -32,6 +31,7 @@ class BatchReader:
         self._ahead: dict[int, Future[Tensor]] = {}
 
     def read(self, step: int) -> Tensor:
+        """The batch ``X (n, D)`` of ``step``."""
         if self._resident is not None:
             rows = torch.from_numpy(self.batches.rows(step)).to(self.device, non_blocking=True)
             return self._resident[rows].float()
@@ -56,9 +56,9 @@ class BatchReader:
 
 
 def _fits(array: npt.NDArray[Any], device: torch.device) -> bool:
-    """Whether the array may live on the device: it is on the CPU already; elsewhere, up to a third of what is free."""
+    """Whether the array may be kept on the device: on a GPU, if it takes less than a third of the free memory."""
     if not array.flags.writeable or not array.dtype.isnative:
-        return False  # torch shares only memory that may be written
+        return False  # torch cannot wrap read-only memory
     if device.type == "cuda":
         return bool(array.nbytes < torch.cuda.mem_get_info(device)[0] // 3)
     return True

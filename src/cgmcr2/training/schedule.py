@@ -1,4 +1,4 @@
-"""Which stage a step is in, and its learning rate: functions of the step alone, so that a resumed run agrees."""
+"""Stage and learning rate as functions of the step only, so that a resumed run continues them exactly."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .settings import Settings
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """The plan of a training over n rows.
+    """The stages and learning rates of a training on n rows.
 
-    >>> plan = Schedule(Settings(batch_size=50, warmup_epochs=1, finetune_epochs=2, lr=1.0), n=100)
-    >>> [plan.stage(step) for step in range(plan.total_steps)]
+    >>> schedule = Schedule(Settings(batch_size=50, warmup_epochs=1, finetune_epochs=2, lr=1.0), n=100)
+    >>> [schedule.stage(step) for step in range(schedule.total_steps)]
     ['warm-up', 'warm-up', 'fine-tuning', 'fine-tuning', 'fine-tuning', 'fine-tuning']
-    >>> [round(plan.lr(step), 3) for step in range(plan.total_steps)]
+    >>> [round(schedule.lr(step), 3) for step in range(schedule.total_steps)]
     [1.0, 1.0, 1.0, 0.854, 0.5, 0.146]
     """
 
@@ -24,15 +24,15 @@ class Schedule:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches an epoch: all of nearly one size, at most the batch size and at least two rows."""
-        if self.settings.schedule == "reference":  # it drops the last, partial batch
+        """Batches per epoch, of nearly equal size: at most the batch size, at least two rows."""
+        if self.settings.schedule == "released":  # the released code drops the last, partial batch
             return max(1, self.n // self.settings.batch_size)
         return max(1, min(math.ceil(self.n / self.settings.batch_size), self.n // 2))
 
     @property
     def warmup_steps(self) -> int:
         warmup = self.settings.warmup_epochs
-        if self.settings.schedule == "reference" and self.settings.finetune_epochs > 0:
+        if self.settings.schedule == "released" and self.settings.finetune_epochs > 0:
             warmup += 1  # `epoch <= w_epo` switches one epoch late
         return min(self.total_steps, round(warmup * self.steps_per_epoch))
 
@@ -44,19 +44,19 @@ class Schedule:
         return "warm-up" if step < self.warmup_steps else "fine-tuning"
 
     def lr(self, step: int) -> float:
-        """Constant, then cosine annealing to zero; or the released code's ramp and chained cosine."""
+        """Learning rate: constant, then cosine annealing to zero; or that of the released code."""
         base = self.settings.lr
-        if self.settings.schedule == "reference":
-            return base * self._reference_factor(step // self.steps_per_epoch)
+        if self.settings.schedule == "released":
+            return base * self._released_factor(step // self.steps_per_epoch)
         if step < self.warmup_steps:
             return base
         progress = (step - self.warmup_steps) / max(1, self.total_steps - self.warmup_steps)
         return base * 0.5 * (1 + math.cos(math.pi * progress))
 
-    def _reference_factor(self, epoch: int) -> float:
-        """A linear ramp over the warm-up, overwritten each epoch; then torch's chained cosine goes on from its end.
+    def _released_factor(self, epoch: int) -> float:
+        """A linear ramp over the warm-up, then torch's recursive form of cosine annealing.
 
-        The chained form multiplies the last rate by (1 + cos(pi t/T)) / (1 + cos(pi (t-1)/T)).
+        That form multiplies the previous rate by (1 + cos(pi t/T)) / (1 + cos(pi (t-1)/T)).
         """
         ramp, total = round(self.settings.warmup_epochs), self.settings.warmup_epochs + self.settings.finetune_epochs
         if epoch < ramp:

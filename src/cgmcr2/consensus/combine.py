@@ -1,0 +1,54 @@
+"""Combine partitions: spectral clustering of the bipartite graph between rows and clusters (Fern and Brodley, 2004)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .kmeans import kmeans
+from .partitions import Int64
+
+DENSE_SIZE = 1_000  # the largest eigenproblem that is solved densely
+GRAM_ROWS = 4_096  # rows that are held densely at once for the Gram matrix
+
+
+def combine(
+    partitions: Sequence[Int64], k: int, seed: int, weights: Tensor | None = None, *, dense_size: int = DENSE_SIZE
+) -> Int64:
+    """(n,) the partition into k clusters that agrees best with the given ones, rows weighted by ``weights (n,)``.
+
+    The rows of the bipartite adjacency matrix ``B (n, M k)``, scaled by the square roots of the degrees, are embedded
+    with its k leading singular vectors and clustered by k-means.
+    """
+    n, M = len(partitions[0]), len(partitions)
+    w = np.ones(n) if weights is None else weights.double().numpy()
+    columns = np.stack([labels + i * k for i, labels in enumerate(partitions)], axis=1)  # (n, M)
+    sizes = np.bincount(columns.ravel(), weights=w.repeat(M), minlength=M * k)
+    entries = (np.sqrt(w)[:, None] / np.sqrt(sizes)[columns]).astype(np.float32)
+    B = sp.csr_array((entries.ravel(), columns.ravel(), np.arange(n + 1) * M), shape=(n, M * k))
+    m = min(n, M * k)  # the eigenproblem has the smaller of both sizes
+    if m <= max(dense_size, k + 1):
+        gram = _gram(B) if m < n else (B @ B.T).toarray()
+        values, V = np.linalg.eigh(gram.astype(np.float64))
+    else:
+        left, right = (B, sp.csr_array(B.T)) if m == n else (sp.csr_array(B.T), B)
+        v0 = np.random.default_rng(seed).standard_normal(m)
+        product = sp.linalg.LinearOperator((m, m), matvec=lambda x: left @ (right @ x), dtype=np.float32)
+        values, V = sp.linalg.eigsh(product, k=k, which="LA", v0=v0, tol=1e-4)  # ascending
+    E = V[:, -k:] if m == n else B @ (V[:, -k:] / np.sqrt(np.maximum(values[-k:], 1e-9)))
+    rows = F.normalize(torch.from_numpy(np.ascontiguousarray(E)).float(), dim=1)
+    labels, inertia = kmeans(rows, k, 10, torch.Generator().manual_seed(seed), weights=weights)
+    best: Int64 = labels[inertia.argmin()].numpy()
+    return best
+
+
+def _gram(B: sp.csr_array) -> npt.NDArray[np.float32]:
+    """``B' B (c, c)`` by dense blocks of rows, faster than a sparse product while c is small."""
+    blocks = (torch.from_numpy(B[start : start + GRAM_ROWS].toarray()) for start in range(0, B.shape[0], GRAM_ROWS))
+    return sum((block.T @ block for block in blocks), torch.zeros(B.shape[1], B.shape[1])).numpy()

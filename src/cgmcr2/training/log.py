@@ -1,0 +1,112 @@
+"""What a training reports: ``metrics.jsonl``, the history in memory, the progress bar and TensorBoard."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from cgmcr2._files import write_text
+from cgmcr2._progress import progress_bar
+
+from .monitor import Record
+
+TERMS = ("R", "Rc", "cut", "penalty")
+
+
+class TrainingLog:
+    """Writes the records of finished steps everywhere they are wanted.
+
+    Args:
+        folder: where ``metrics.jsonl`` and TensorBoard's files go; None keeps the history in memory only.
+        total_steps: steps of the whole training.
+        first_step: the step that training resumes at; records from there on are dropped from ``metrics.jsonl``.
+        progress: show a progress bar.
+        tensorboard: write TensorBoard logs.
+    """
+
+    def __init__(
+        self, folder: Path | None, total_steps: int, first_step: int, *, progress: bool, tensorboard: bool
+    ) -> None:
+        self.metrics = MetricsFile(folder / "metrics.jsonl", first_step) if folder else None
+        self.history: list[Record] = list(self.metrics.records) if self.metrics else []
+        self._board = _tensorboard(folder) if tensorboard else None
+        self._bar = progress_bar(total_steps, desc="Training", unit="steps", enabled=progress, initial=first_step)
+        self._flushed_at = time.perf_counter()
+
+    def write(self, records: list[Record], n_clusters: int) -> None:
+        """Add the ``records`` of the steps since the last call."""
+        now = time.perf_counter()
+        seconds = (now - self._flushed_at) / len(records)  # the mean: steps are not timed one by one
+        self._flushed_at = now
+        self.history += [{**record, "seconds": round(seconds, 6)} for record in records]
+        if self.metrics:  # without times, so that the same run writes the same file
+            self.metrics.append(
+                [{name: record[name] for name in record if name != "module_seconds"} for record in records]
+            )
+        if self._board:
+            _write_board(self._board, records)
+        last = records[-1]
+        terms = {name: f"{last[name]:.3g}" for name in TERMS if last[name] is not None}
+        self._bar.set_description(last["stage"].capitalize())
+        self._bar.set_postfix(**terms, live=f"{max(last['live_clusters'])}/{n_clusters}")
+        self._bar.update(len(records))
+
+    def __enter__(self) -> TrainingLog:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.__exit__(kind, error, trace)
+        if self._board:
+            self._board.close()
+
+
+class MetricsFile:
+    """``metrics.jsonl``: one line per step. Lines from ``resume_at`` on, which will be repeated, are dropped."""
+
+    def __init__(self, path: Path, resume_at: int) -> None:
+        self.path = path
+        self.records = [record for record in read_metrics(path) if record["step"] < resume_at] if path.exists() else []
+        write_text(path, "".join(json.dumps(record) + "\n" for record in self.records))
+
+    def append(self, records: list[Record]) -> None:
+        """Append ``records`` and flush them to disk."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(record) + "\n" for record in records)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def read_metrics(path: Path) -> list[Record]:
+    """The records of a ``metrics.jsonl``; an incomplete last line is ignored."""
+    records = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return records
+
+
+def _tensorboard(folder: Path | None) -> Any:
+    if folder is None:
+        raise ValueError("TensorBoard needs a folder to write to; pass folder=...")
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ImportError("TensorBoard is not installed; install it with: pip install 'cgmcr2[log]'") from error
+    return SummaryWriter(str(folder / "tensorboard"))
+
+
+def _write_board(board: Any, records: list[Record]) -> None:
+    for record in records:
+        for name in ("loss", *TERMS, "lr"):
+            if record[name] is not None:
+                board.add_scalar(name, record[name], record["step"])
+        board.add_scalar("live_clusters", max(record["live_clusters"]), record["step"])

@@ -1,0 +1,57 @@
+"""What training computes from the data before its first step: linear views, neighbours, the consensus partition."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cgmcr2.consensus.ensemble import DEFAULT as CONSENSUS
+from cgmcr2.consensus.ensemble import consensus_partition
+from cgmcr2.consensus.partitions import Int64
+from cgmcr2.consensus.views import linear_views, view_neighbours
+from cgmcr2.features.sources import FeatureSource, read_rows
+
+from .settings import Settings
+
+
+@dataclasses.dataclass(frozen=True)
+class Precomputed:
+    """Precomputed inputs of a training; None where the settings do not use them."""
+
+    mean: Tensor | None = None  # (D,) mean of the unit rows
+    matrix: Tensor | None = None  # (D, p) projection: the whitened view if the partition comes from it, else standard
+    neighbours: Int64 | None = None  # (n, 2 m) nearest neighbours in both views
+    partition: Int64 | None = None  # (n,) the consensus partition
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The inputs that are not None, as tensors by name."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: torch.as_tensor(value) for name, value in values.items() if value is not None}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> Precomputed:
+        """The inverse of ``tensors``."""
+        arrays = {name: tensors[name].numpy() for name in ("neighbours", "partition") if name in tensors}
+        return cls(tensors.get("mean"), tensors.get("matrix"), **arrays)
+
+
+def precompute(source: FeatureSource, k: int, settings: Settings, seed: int, *, progress: bool = False) -> Precomputed:
+    """Compute the inputs that ``settings`` ask for from the rows of ``source (n, D)``."""
+    if not (settings.projection or settings.neighbours or settings.consensus_weight):
+        return Precomputed()
+    views = linear_views(source, min(settings.projection or 256, source.shape[1]), seed)
+    consensus_neighbours = CONSENSUS.overlap * max(CONSENSUS.scales) if settings.consensus_weight else 0
+    m = max(settings.neighbours, consensus_neighbours)
+    neighbours, partition, whitened = None, None, False
+    if m:
+        nearest = view_neighbours(source, views, m, seed)
+        if settings.neighbours:
+            neighbours = np.concatenate(nearest[:, :, : settings.neighbours], axis=1)
+        if settings.consensus_weight:
+            standard, white = views.unit(torch.from_numpy(read_rows(source, slice(None))))
+            partition, whitened = consensus_partition(standard, white, nearest, k, seed, progress=progress)
+    matrix = views.white if whitened else views.standard
+    return Precomputed(views.mean, matrix, neighbours, partition)

@@ -1,0 +1,125 @@
+"""The three presets that fill in the settings: ``auto``, ``paper`` and ``reference``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from .settings import Settings, check_names, check_type
+
+Preset = Literal["auto", "paper", "reference"]
+PRESETS: tuple[Preset, ...] = get_args(Preset)
+
+# The paper's Table A.3, row by row; the numbers of classes are those of its Table A.1.
+_COLUMNS = (
+    "classes",
+    "lr",
+    "weight_decay",
+    "embedding_dim",
+    "warmup_epochs",
+    "finetune_epochs",
+    "batch_size",
+    "gamma",
+    "eps",
+    "s",
+)
+_PAPER_TABLE: dict[str, tuple[float, ...]] = {
+    "mnist":        (10,   1e-3, 1e-3, 128, 20, 30, 2048, 50,    0.5, 20),
+    "fmnist":       (10,   1e-3, 1e-3, 128, 20, 30, 2048, 50,    0.2, 20),
+    "cifar10":      (10,   1e-4, 5e-4, 128, 10, 10, 512,  70,    0.5, 10),
+    "cifar20":      (20,   1e-4, 5e-4, 128, 10, 40, 1500, 80,    0.2, 50),
+    "cifar100":     (100,  5e-4, 1e-4, 128, 20, 30, 2048, 1400,  0.5, 20),
+    "flowers102":   (102,  5e-4, 5e-4, 128, 20, 30, 2048, 1200,  0.5, 10),
+    "dogs120":      (120,  1e-3, 1e-3, 128, 20, 30, 2048, 1100,  0.2, 40),
+    "tinyimagenet": (200,  3e-4, 5e-4, 256, 20, 30, 2048, 3000,  0.5, 20),
+    "imagenet":     (1000, 1e-3, 1e-4, 256, 10, 10, 3000, 50000, 0.2, 3),
+}  # fmt: skip
+
+
+def paper_settings(dataset: str) -> tuple[int, dict[str, Any]]:
+    """The number of classes and the settings of the paper's Table A.3 for ``dataset``.
+
+    >>> paper_settings("cifar10")[1]["gamma"]
+    70
+    """
+    name = dataset.lower().replace("-", "").replace("_", "").replace("fashionmnist", "fmnist").removesuffix("1k")
+    if name not in _PAPER_TABLE:
+        raise ValueError(f"The paper has no settings for {dataset!r}; choose from {', '.join(_PAPER_TABLE)}.")
+    row = dict(zip(_COLUMNS, _PAPER_TABLE[name], strict=True))
+    return int(row.pop("classes")), row
+
+
+def resolve(preset: Preset, n: int, k: int, D: int, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """The settings of ``preset`` for n rows of D features in k clusters; ``overrides`` win unless None.
+
+    ``paper`` takes the row of Table A.3 whose number of classes is nearest to k (CIFAR-10's for 10).
+    """
+    if preset not in PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(map(repr, PRESETS))}, but is {preset!r}.")
+    check_names(overrides or ())
+    given = {name: value for name, value in (overrides or {}).items() if value is not None}
+    for name, value in given.items():
+        check_type(name, value)
+    if preset == "paper":
+        values = _paper(k)
+    elif preset == "reference":
+        values = _reference(k)
+    else:
+        values = _auto(n, k, D, given)
+    if given.get("cluster_module", "head") != "head":  # no cluster heads
+        values |= {"n_heads": 1, "consensus_weight": 0.0, "act_on_collapse": False}
+    return Settings(**{**values, **given})
+
+
+def _paper(k: int) -> dict[str, Any]:
+    order = ["cifar10", *_PAPER_TABLE]  # CIFAR-10 first: three data sets have ten classes
+    nearest = min(order, key=lambda name: abs(math.log(_PAPER_TABLE[name][0] / k)))
+    return paper_settings(nearest)[1]
+
+
+def _reference(k: int) -> dict[str, Any]:
+    """The released code with its command for CIFAR-10; gamma grows with k to keep the penalty's effect."""
+    return {
+        "objective": "released",
+        "schedule": "released",
+        "penalty": "norm",
+        "lr": 1e-4,
+        "weight_decay": 1e-3,
+        "batch_size": 512 if k <= 20 else 2048,
+        "gamma": max(30.0, k**1.5),
+        "s": 400,
+        "warmup_epochs": 10,
+        "finetune_epochs": 10,
+        "bn_momentum": 0.19,  # its second forward pass per step updates BatchNorm again: 1 - 0.9^2
+    }
+
+
+def _auto(n: int, k: int, D: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings from n, k and D only, for any data set."""
+    sample = given["sample"] if "sample" in given else max(20_000, 100 * k)
+    n = min(n, sample or n)
+    batch_size = given.get("batch_size") or min(n, 1024)
+    steps_per_epoch = max(1, min(math.ceil(n / batch_size), n // 2))
+    steps = max(150, math.ceil(7 * min(n, 20_000) / batch_size))  # seven epochs, at least 150 steps
+    few = k <= 32
+    return {
+        "hidden_dim": 256 if few else 512,
+        "projection": min(128 if few else 256, D),
+        "embedding_dim": min(max(32, k), D),  # one dimension per cluster; further ones would fill with noise
+        "eps": 0.5 if few else 1.0,  # many clusters lie closer together: ignore smaller differences
+        "n_heads": 2,
+        "gamma": 5.0,  # with the squared penalty no k collapses above 4
+        "graph": "whole",
+        "neighbours": min(10, n - 1),
+        "consensus_weight": math.sqrt(k),  # as large as the cut, which grows with k
+        "membership": "softmax",
+        "ema": 0.97,
+        "sample": sample,
+        "batch_size": batch_size,
+        "warmup_epochs": 0.4 * steps / steps_per_epoch,
+        "finetune_epochs": 0.6 * steps / steps_per_epoch,
+        "lr": 1e-3,
+        "weight_decay": 1e-4,
+        "act_on_collapse": True,
+    }

@@ -1,0 +1,95 @@
+"""Everything that a training step changes, and that a checkpoint holds."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from cgmcr2.model import Network, NetworkConfig
+from cgmcr2.objectives import CgMCR2Objective, ReleasedObjective
+
+from .monitor import Monitor
+from .precompute import Precomputed
+from .settings import Settings
+
+
+@dataclasses.dataclass
+class TrainingState:
+    """Network, objective, optimiser, average of the weights and running figures after ``step`` steps."""
+
+    network: Network
+    objective: CgMCR2Objective | ReleasedObjective
+    optimizer: torch.optim.Adam
+    average: AveragedModel | None  # exponential moving average of the weights
+    monitor: Monitor
+    step: int = 0
+    revivals: int = 0  # how often collapsed cluster heads were reinitialised
+
+    @classmethod
+    def create(
+        cls, settings: Settings, D: int, k: int, s: int, inputs: Precomputed, seed: int, device: torch.device
+    ) -> TrainingState:
+        """The state before the first step."""
+        with torch.random.fork_rng(devices=[]):  # leave the caller's random state alone
+            torch.manual_seed(seed)
+            network = Network(_network_config(settings, D, k))
+        if settings.projection and inputs.mean is not None and inputs.matrix is not None:
+            network.set_projection(inputs.mean, inputs.matrix)
+        network.to(device).train()
+        objective = _objective(settings, s).to(device).train()
+        optimizer = torch.optim.Adam(
+            [*network.parameters(), *objective.parameters()],
+            lr=settings.lr,
+            weight_decay=settings.weight_decay,
+            fused=device.type != "mps",
+        )
+        average = None
+        if settings.ema:
+            average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(settings.ema), use_buffers=True)  # type: ignore[no-untyped-call]
+        return cls(network, objective, optimizer, average, Monitor(settings.n_heads, k, device))
+
+    def modules(self) -> nn.ModuleDict:
+        """The trained modules; a checkpoint holds their tensors and the optimiser's."""
+        return nn.ModuleDict({"network": self.network, "objective": self.objective})
+
+    def evaluation_network(self) -> Network:
+        """A copy of the network in evaluation mode, with averaged weights if there is an average."""
+        network = copy.deepcopy(self.network)
+        network.load_state_dict(self._averaged_weights())
+        return network.eval()
+
+    def finish(self) -> Network:
+        """The network itself in evaluation mode, with averaged weights if there is an average."""
+        self.network.load_state_dict(self._averaged_weights())
+        return self.network.eval()
+
+    def _averaged_weights(self) -> dict[str, Tensor]:
+        weights = self.network.state_dict()
+        if self.average is not None and self.average.n_averaged > 0:
+            averaged = self.average.module.state_dict()
+            weights |= {name: tensor for name, tensor in averaged.items() if tensor.is_floating_point()}
+        return weights
+
+
+def _network_config(settings: Settings, D: int, k: int) -> NetworkConfig:
+    return NetworkConfig(
+        in_dim=D,
+        n_clusters=k,
+        hidden_dim=settings.hidden_dim,
+        embedding_dim=settings.embedding_dim,
+        depth=settings.depth,
+        n_heads=settings.n_heads,
+        projection=min(settings.projection, D) or None,
+        centroids=settings.cluster_module != "head",
+        bn_momentum=settings.bn_momentum,
+    )
+
+
+def _objective(settings: Settings, s: int) -> CgMCR2Objective | ReleasedObjective:
+    if settings.objective == "released":
+        return ReleasedObjective(settings.eps, settings.gamma, s)
+    return CgMCR2Objective(settings.eps, settings.gamma, s, affinity=settings.affinity, penalty=settings.penalty)

@@ -1,0 +1,92 @@
+"""One training step: forward pass, objective, backward pass, update."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import torch
+from torch import Tensor
+
+from cgmcr2._device import autocast
+from cgmcr2.consensus.partitions import Int64
+
+from .cluster_modules import ClusterModule
+from .guide import ConsensusGuide
+from .monitor import Record
+from .neighbour_graph import NeighbourGraph
+from .schedule import Schedule
+from .settings import Settings
+from .state import TrainingState
+
+AVERAGE_FROM_STEP = 20  # the first steps are far from where training ends
+
+
+@dataclasses.dataclass
+class TrainingStep:
+    """Minimises ``-R + Lncut`` in the warm-up and ``-R + Rc + Lncut`` in fine-tuning, one batch per call."""
+
+    settings: Settings
+    schedule: Schedule
+    cluster_module: ClusterModule
+    guide: ConsensusGuide | None
+    graph: NeighbourGraph | None  # None: the affinity of the batch's own embedding
+    device: torch.device
+    dtype: torch.dtype  # of the network's products
+
+    def __call__(self, state: TrainingState, X: Tensor, rows: Int64) -> None:
+        """Update ``state`` with the batch ``X (n, D)``, the ``rows (n,)`` of the training data."""
+        step, schedule, settings = state.step, self.schedule, self.settings
+        stage, lr = schedule.stage(step), schedule.lr(step)
+        fine_tuning = stage == "fine-tuning"
+        record: Record = {"step": step, "epoch": step // schedule.steps_per_epoch, "stage": stage, "lr": lr}
+
+        with autocast(self.device, self.dtype):
+            Z, logits = state.network(X)  # (n, d), (h, n, k)
+        start = time.perf_counter()
+        Pi = self.cluster_module.memberships(Z, logits, step)  # (h, n, k)
+        if not self.cluster_module.learns and fine_tuning:
+            record["module_seconds"] = round(time.perf_counter() - start, 6)
+
+        use_cut = self.cluster_module.learns and (not fine_tuning or settings.cut_in_finetuning)
+        A = self.graph.edges(rows, self.device) if self.graph is not None and use_cut else None
+        terms = state.objective(Z, Pi, use_cluster_rate=fine_tuning, use_cut=use_cut, A=A)
+        loss = terms.total.mean()  # over the heads
+        if self.guide is not None:
+            loss = loss + self.guide(logits, rows, step)
+
+        state.optimizer.zero_grad(set_to_none=True)
+        finite = _backward(loss, Z, logits)
+        _update(state.optimizer, lr, finite)
+        if state.average is not None and step >= AVERAGE_FROM_STEP:
+            state.average.update_parameters(state.network)
+
+        values = torch.stack([term.detach().expand(settings.n_heads) for term in terms[:5]])
+        state.monitor.add(record, values, Pi.detach(), finite, first_of_stage=step in (0, schedule.warmup_steps))
+        state.step += 1
+
+
+def _backward(loss: Tensor, Z: Tensor, logits: Tensor) -> Tensor:
+    """Backpropagate; return whether the loss and the gradients of ``Z`` and ``logits`` are finite.
+
+    If those gradients are finite, so are the parameters'.
+    """
+    Z.retain_grad()
+    logits.retain_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    finite = loss.isfinite()
+    for gradient in (Z.grad, logits.grad):
+        if gradient is not None:
+            finite = finite & gradient.isfinite().all()
+    return finite
+
+
+def _update(optimizer: torch.optim.Adam, lr: float, finite: Tensor) -> None:
+    """Take an Adam step with learning rate ``lr``, unless the step is not ``finite``."""
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+    if optimizer.defaults["fused"]:
+        optimizer.found_inf = (~finite).float()  # type: ignore[attr-defined] # fused Adam skips on the device
+        optimizer.step()
+    elif finite:
+        optimizer.step()
