@@ -25,8 +25,8 @@ import torch
 from sklearn.cluster import SpectralClustering
 from sklearn.linear_model import ElasticNet
 
+from cgmcr2._arrays import unit_rows
 from cgmcr2.baselines import make
-from cgmcr2.baselines.base import unit_rows
 from cgmcr2.experiments.job import peak_memory
 from cgmcr2.graphs.self_expression import self_expression
 from cgmcr2.model import Network, NetworkConfig, gumbel_softmax

@@ -1,4 +1,4 @@
-"""The competitors: every method that the paper compares on fixed features, each with the estimator's face.
+"""The methods that the paper compares with, on fixed features and with the estimator interface of ``CgMCR2``.
 
 >>> list(METHODS)[:3]
 ['k-means', 'spherical-k-means', 'spectral']
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .base import Baseline
 
-# One line a method: its name, and the module and class that are imported when it is first asked for.
-_HOMES = {
+# Method name -> "module.Class"; the module is imported on first use.
+_CLASSES = {
     "k-means": "kmeans.KMeans",
     "spherical-k-means": "kmeans.SphericalKMeans",
     "spectral": "spectral.Spectral",
@@ -32,46 +32,44 @@ _HOMES = {
     "pro-dsc": "prodsc.PRODSC",
 }
 
-__all__ = ["METHODS", "make", *sorted(home.partition(".")[2] for home in _HOMES.values())]
+__all__ = ["METHODS", "make", *sorted(path.partition(".")[2] for path in _CLASSES.values())]
 
 
 class _Methods(Mapping[str, "type[Baseline]"]):
-    """Name to class; a class is imported when it is asked for."""
+    """Mapping from method name to class, with lazy imports."""
 
     def __getitem__(self, name: str) -> type[Baseline]:
-        if name not in _HOMES:
-            raise KeyError(name)
-        module, _, kind = _HOMES[name].partition(".")
-        found: type[Baseline] = getattr(importlib.import_module(f".{module}", __name__), kind)
-        return found
+        module, _, class_name = _CLASSES[name].partition(".")
+        method: type[Baseline] = getattr(importlib.import_module(f".{module}", __name__), class_name)
+        return method
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_HOMES)
+        return iter(_CLASSES)
 
     def __len__(self) -> int:
-        return len(_HOMES)
+        return len(_CLASSES)
 
     def __contains__(self, name: object) -> bool:
-        return name in _HOMES
+        return name in _CLASSES
 
 
 METHODS: Mapping[str, type[Baseline]] = _Methods()
 
 
-def make(name: str, n_clusters: int = 10, random_state: int = 0, **settings: Any) -> Baseline:
-    """The method of that name, with its published settings where none are given."""
+def make(name: str, n_clusters: int = 10, random_state: int = 0, **parameters: Any) -> Baseline:
+    """Create the method called ``name``. Parameters that are not given keep their published values."""
     if name not in METHODS:
-        raise ValueError(f"There is no method named {name!r}; there are {', '.join(METHODS)}.")
-    kind = METHODS[name]
-    known = kind().get_params()
-    for setting in settings:
-        if setting not in known:
-            raise ValueError(f"{name} has no setting named {setting!r}; it has {', '.join(known)}.")
-    return kind(n_clusters=n_clusters, random_state=random_state, **settings)
+        raise ValueError(f"There is no method named {name!r}; choose one of {', '.join(METHODS)}.")
+    method = METHODS[name]
+    valid = method().get_params()
+    for parameter in parameters:
+        if parameter not in valid:
+            raise ValueError(f"{name} has no parameter named {parameter!r}; it has {', '.join(valid)}.")
+    return method(n_clusters=n_clusters, random_state=random_state, **parameters)
 
 
 def __getattr__(name: str) -> Any:
-    for method, home in _HOMES.items():
-        if home.partition(".")[2] == name:
+    for method, path in _CLASSES.items():
+        if path.partition(".")[2] == name:
             return METHODS[method]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,9 +1,10 @@
-"""What every competitor is: an estimator that clusters features, predicts where it can, and is saved without pickle."""
+"""Base class of all baselines: a scikit-learn estimator that is saved without pickle."""
 
 from __future__ import annotations
 
 import json
 import os
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +15,6 @@ from safetensors.numpy import load_file, save_file
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cgmcr2._arrays import unit_rows as unit_rows
 from cgmcr2._files import replacing, write_json
 from cgmcr2._random import seed_from
 from cgmcr2.features.sources import FeatureSource, check_finite, load_feature_file, read_rows
@@ -27,47 +27,59 @@ Int64 = npt.NDArray[np.int64]
 Arrays = dict[str, npt.NDArray[Any]]
 
 FORMAT = 1
-NOT_SAVED = ("verbose", "device")  # of this session, not of the model
+NOT_SAVED = ("verbose", "device")  # parameters of the session, not of the model
 
 
+@dataclass(eq=False, repr=False)
 class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """The face that all methods share. A method writes its settings and four small functions:
+    """Base class of all baselines.
 
-    - ``_fit(X, seed) -> labels``: ``X (n, D)`` float32, finite, n >= 2 and n >= k; what is learned is stored on self;
+    Subclasses are dataclasses, ``@dataclass(kw_only=True, eq=False, repr=False)``, whose fields are the method's
+    parameters: the generated ``__init__`` stores them, as scikit-learn requires. Subclasses implement
+
+    - ``_fit(X, seed) -> labels`` for ``X (n, D)``, float32 and finite, with n >= 2 and n >= k;
     - ``_predict(X) -> labels`` of new rows, or ``can_predict = False``;
-    - ``_state() -> arrays`` and ``_restore(arrays)``: what ``_predict`` needs, as named arrays (a number: 0-d).
+    - ``_state() -> arrays`` and ``_restore(arrays)``: everything that ``_predict`` needs, as named arrays.
+
+    Parameters
+    ----------
+    n_clusters : number of clusters k
+    random_state : random seed
+    verbose : show progress
 
     Attributes
     ----------
-    labels_ : (n,) the cluster of each row that was fitted
+    labels_ : (n,) cluster of each training row
     n_features_in_ : int, D
     """
 
-    name: ClassVar[str]  # in the registry and in tables
-    reference: ClassVar[str]  # the paper it is from
+    name: ClassVar[str]  # in METHODS and in tables
+    reference: ClassVar[str]  # the paper that proposed the method
     can_predict: ClassVar[bool] = True
 
-    n_clusters: Any
-    random_state: Any
+    n_clusters: int = 10
+    _: KW_ONLY
+    random_state: int = 0
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Cluster ``X``: an array, memory map, tensor, path of features, or ``FeatureStore``. ``y`` is not used."""
+        """Cluster ``X``: an array, memory map, tensor, feature file, or ``FeatureStore``. ``y`` is ignored."""
         X = self._read(X, reset=True)
         self._check_n_clusters(len(X))
         self.labels_ = np.asarray(self._fit(X, seed_from(self.random_state)), dtype=np.int64)
         return self
 
     def predict(self, X: Any) -> Int64:
-        """(n,) the cluster of each row, among those that were found in the fit."""
+        """Return the cluster (n,) of each row of ``X``."""
         check_is_fitted(self, "labels_")
         if not self.can_predict:
             raise ValueError(
-                f"{self.name} cannot predict rows that it was not fitted on; use fit_predict on the rows wanted."
+                f"{self.name} cannot predict the clusters of new rows; use fit_predict on all rows together."
             )
         return np.asarray(self._predict(self._read(X)), dtype=np.int64)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model as safetensors and JSON; ``load`` reads it back. No pickle."""
+        """Write the model to ``folder`` as safetensors and JSON."""
         check_is_fitted(self, "labels_")
         arrays = {name: np.asarray(array, order="C") for name, array in self._state().items()}
         parameters = {
@@ -78,22 +90,25 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         config = {"format": FORMAT, "method": self.name, "width": self.n_features_in_, "parameters": parameters}
         with replacing(Path(folder) / "model.safetensors") as temporary:
             save_file({"labels_": self.labels_, **arrays}, temporary)
-        write_json(Path(folder) / "config.json", config)  # last: a folder with a config is whole
+        write_json(Path(folder) / "config.json", config)  # written last: its presence marks a complete model
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
-        """The model that ``save`` wrote: it predicts the same, and has the labels of the fit."""
+        """Load a model written by ``save``."""
         path = Path(folder) / "config.json"
         if not path.is_file():
-            raise FileNotFoundError(f"{folder} is not a saved model: it has no config.json; give what save made.")
+            raise FileNotFoundError(
+                f"{folder} is not a saved model: it has no config.json; pass the folder that save() wrote."
+            )
         config = json.loads(path.read_text(encoding="utf-8"))
         if config.get("format") != FORMAT or config.get("method") != cls.name:
             raise ValueError(
-                f"{folder} holds {config.get('method', 'another model')} in format {config.get('format')}, but "
-                f"{cls.name} in format {FORMAT} was asked for; load it with the class and version that wrote it."
+                f"{folder} contains a {config.get('method', 'different')} model in format {config.get('format')}, but "
+                f"{cls.name} reads {cls.name} models in format {FORMAT}; load it with the class that wrote it."
             )
         parameters = config["parameters"].items()
-        model = cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in parameters})
+        model = cls()
+        model.set_params(**{name: tuple(value) if isinstance(value, list) else value for name, value in parameters})
         arrays = load_file(Path(folder) / "model.safetensors")
         model.labels_, model.n_features_in_ = arrays.pop("labels_"), config["width"]
         model._restore(arrays)
@@ -112,13 +127,13 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         pass
 
     def _read(self, X: Any, reset: bool = False) -> Float32:
-        """``X`` as float32 rows in memory, checked."""
+        """Load ``X`` into memory as float32 and check it."""
         if isinstance(X, (str, os.PathLike)):
             X = load_feature_file(X).features
         if torch.is_tensor(X):
             X = X.detach().cpu().float().numpy()
         if isinstance(X, np.memmap) or (isinstance(X, FeatureSource) and not hasattr(X, "__array__")):
-            X = read_rows(X, slice(0, X.shape[0]))  # from disk: a part of each batch would not do for most methods
+            X = read_rows(X, slice(0, X.shape[0]))  # most methods need all rows at once
         checked: Float32 = validate_data(
             self, X, reset=reset, dtype=np.float32, ensure_all_finite=False, ensure_min_samples=2 if reset else 1
         )
@@ -128,9 +143,9 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _check_n_clusters(self, n: int) -> None:
         k = self.n_clusters
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
-            raise ValueError(f"n_clusters must be a whole number of at least 1, but is {k!r}.")
+            raise ValueError(f"n_clusters must be an integer of at least 1, but is {k!r}.")
         if k > n:
-            raise ValueError(f"n_clusters is {k}, but there are only n_samples={n} rows; ask for at most {n} clusters.")
+            raise ValueError(f"n_clusters is {k}, but there are only n_samples={n} rows; use at most {n} clusters.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "labels_")

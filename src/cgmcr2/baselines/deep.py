@@ -1,37 +1,48 @@
-"""What the methods that train a network share: a seed, a loop, a teacher, and prediction by the largest score."""
+"""Base classes and the training loop of the baselines that train a network."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from cgmcr2._device import choose_device
+from cgmcr2._progress import progress_bar
 from cgmcr2._random import mix
+from cgmcr2.graphs.knn import top_similar
 from cgmcr2.training.batches import Batches
 
 from .base import Arrays, Baseline, Float32, Int64
 
-PREDICT_ROWS = 4096  # rows in one block of a prediction
+PREDICT_ROWS = 4096  # rows per block of a prediction
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DeepBaseline(Baseline):
-    """A baseline that is a torch module. A method writes two functions:
+    """Base class of the baselines that train a network. Subclasses implement
 
-    - ``_build(D) -> module``: an untrained network for rows of width D; it depends on settings alone;
-    - ``_train(network, X, seed)``: train it in place on ``X (n, D)``, a float32 tensor on ``self``'s device. torch's
-      global generator is seeded around both, so layers and noise drawn from it repeat.
+    - ``_build(D) -> network``: the untrained network for features of width D; depends on parameters only;
+    - ``_train(network, X, seed)``: train it in place on ``X (n, D)``, a float32 tensor on the chosen device;
+    - ``_scores(network, X) -> (n, k)``, if ``network(X)`` does not return the scores of the clusters.
 
-    and where ``network(X)`` is not the (n, k) scores, ``_scores(network, X)``.
+    torch's global generator is seeded during ``_build`` and ``_train``.
+
+    Parameters
+    ----------
+    device : "auto" or a name of torch
+
+    Attributes
+    ----------
+    network_ : the trained network
     """
 
-    network_: nn.Module
     device: str = "auto"
 
     def _build(self, D: int) -> nn.Module:
@@ -45,10 +56,10 @@ class DeepBaseline(Baseline):
         return scores
 
     def _fit(self, X: Float32, seed: int) -> Int64:
-        self._learn(X, seed)
+        self._fit_network(X, seed)
         return self._predict(X)
 
-    def _learn(self, X: Float32, seed: int) -> None:
+    def _fit_network(self, X: Float32, seed: int) -> None:
         device = choose_device(self.device)
         with seeded(seed):
             self.network_ = self._build(X.shape[1]).to(device)
@@ -67,6 +78,37 @@ class DeepBaseline(Baseline):
         self.network_.to(choose_device(self.device)).eval()
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class MinibatchBaseline(DeepBaseline):
+    """Base class of the baselines that are trained on minibatches for a number of epochs.
+
+    Parameters
+    ----------
+    batch_size : rows per batch
+    lr : learning rate
+    min_steps : epochs are added until training has this many steps
+
+    Attributes
+    ----------
+    history_ : mean loss of each epoch
+    """
+
+    batch_size: int | None = 512
+    lr: float = 1e-3
+    min_steps: int = 0
+
+    def _minimise(self, network: nn.Module, loss: Callable[[Tensor], Tensor], n: int, **options: Any) -> list[float]:
+        """Call ``train`` with this estimator's parameters; ``options`` take precedence."""
+        defaults = {
+            "batch_size": self.batch_size,
+            "lr": self.lr,
+            "min_steps": self.min_steps,
+            "verbose": self.verbose,
+            "title": self.name,
+        }
+        return train(network, loss, n, **{**defaults, **options})
+
+
 def train(
     network: nn.Module,
     loss: Callable[[Tensor], Tensor],
@@ -79,47 +121,57 @@ def train(
     weight_decay: float = 0.0,
     seed: int = 0,
     optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
-    rate: Callable[[float], float] | None = None,
-    after_step: Callable[[int], None] | None = None,
-    clip: float | None = None,
+    schedule: Callable[[float], float] | None = None,
+    after_step: Callable[[], None] | None = None,
     verbose: bool = False,
-    title: str = "",
+    title: str = "training",
 ) -> list[float]:
-    """Minimise ``loss(rows)`` over the parameters of ``network`` that require a gradient; the mean loss of each epoch.
+    """Minimise ``loss(rows)`` over the parameters of ``network`` that require a gradient.
 
-    An epoch is a random order of the n rows in nearly equal batches of at most ``batch_size`` and, where n allows it,
-    at least two rows, so that BatchNorm always has something to average. Few rows make few steps: epochs are added
-    until there are ``min_steps``. ``rows (b,)`` is a tensor of indices on the network's device. ``rate(part done)``
-    scales the learning rate; ``after_step(step)`` may move a teacher. A loss that is not finite ends the training with
-    an error that says so.
+    Args:
+        network: network to train.
+        loss: loss of a batch, given the indices (b,) of its rows on the network's device.
+        n: number of rows. Each epoch visits them once in random order.
+        epochs: passes over the rows; 0 skips training.
+        batch_size: largest batch; see :func:`steps_per_epoch`.
+        lr: learning rate.
+        min_steps: epochs are added until training has this many steps.
+        weight_decay: weight decay of the optimizer.
+        seed: seed of the order of the rows.
+        optimizer: creates the optimizer from parameters, ``lr`` and ``weight_decay``.
+        schedule: factor of the learning rate, given the fraction of the steps done.
+        after_step: called after each step, for example to update a teacher.
+        verbose: show progress.
+        title: name of the training, for progress and error messages.
+
+    Returns:
+        Mean loss of each epoch.
     """
     parameters = [p for p in network.parameters() if p.requires_grad]
     device = parameters[0].device
-    steps = max(1, min(math.ceil(n / batch_size), n // 2))
-    epochs = max(epochs, math.ceil(min_steps / steps)) if epochs else 0
+    steps = steps_per_epoch(n, batch_size)
+    epochs = total_epochs(epochs, steps, min_steps)
     batches = Batches(n, steps, mix(seed, 0))
-    adam = optimizer(parameters, lr=lr, weight_decay=weight_decay)
+    descent = optimizer(parameters, lr=lr, weight_decay=weight_decay)
     history = []
-    with tqdm(total=epochs * steps, desc=title, unit="step", disable=not verbose, leave=False) as bar:
+    with progress_bar(epochs * steps, desc=title, unit="steps", enabled=verbose) as bar:
         for epoch in range(epochs):
             total = 0.0
             for step in range(epoch * steps, (epoch + 1) * steps):
-                if rate is not None:
-                    for group in adam.param_groups:
-                        group["lr"] = lr * rate(step / (epochs * steps))
+                if schedule is not None:
+                    for group in descent.param_groups:
+                        group["lr"] = lr * schedule(step / (epochs * steps))
                 value = loss(torch.from_numpy(batches.rows(step)).to(device))
                 if not torch.isfinite(value):
                     raise FloatingPointError(
-                        f"The training of {title or 'the network'} diverged in step {step} (its loss is "
-                        f"{value.item()}); lower lr, or scale the features to unit rows."
+                        f"The training of {title} diverged in step {step} (the loss is {value.item()}); lower lr, or "
+                        "scale the features to unit length."
                     )
-                adam.zero_grad(set_to_none=True)
+                descent.zero_grad(set_to_none=True)
                 value.backward()  # type: ignore[no-untyped-call]
-                if clip is not None:
-                    nn.utils.clip_grad_norm_(parameters, clip)
-                adam.step()
+                descent.step()
                 if after_step is not None:
-                    after_step(step)
+                    after_step()
                 total += value.item()
                 bar.update()
             history.append(total / steps)
@@ -127,41 +179,81 @@ def train(
     return history
 
 
-def cosine(done: float) -> float:
-    """Cosine annealing from 1 to 0, a ``rate`` for ``train``.
+def steps_per_epoch(n: int, batch_size: int) -> int:
+    """Number of nearly equal batches of n rows: at most ``batch_size`` rows each, and at least 2, as BatchNorm needs.
 
-    >>> [round(cosine(t), 3) for t in (0.0, 0.5, 1.0)]
+    >>> steps_per_epoch(10, 3), steps_per_epoch(3, 1)
+    (4, 1)
+    """
+    return max(1, min(math.ceil(n / batch_size), n // 2))
+
+
+def total_epochs(epochs: int, steps: int, min_steps: int) -> int:
+    """Number of epochs of ``steps`` steps each, increased to reach ``min_steps``; 0 stays 0.
+
+    >>> total_epochs(2, 10, 35), total_epochs(5, 10, 35), total_epochs(0, 10, 35)
+    (4, 5, 0)
+    """
+    return max(epochs, math.ceil(min_steps / steps)) if epochs else 0
+
+
+def cosine_annealing(done: float) -> float:
+    """Cosine annealing of the learning rate from 1 to 0, a ``schedule`` for ``train``.
+
+    >>> [round(cosine_annealing(t), 3) for t in (0.0, 0.5, 1.0)]
     [1.0, 0.5, 0.0]
     """
     return 0.5 * (1 + math.cos(math.pi * done))
 
 
-class Teacher:
-    """A copy of a network that follows it slowly: ``teacher <- m teacher + (1 - m) student``, buffers copied.
+class NeighbourSampler:
+    """Random positives for training: one of the ``m`` nearest neighbours of each row of ``X (n, D)``, unit rows.
 
-    >>> student = nn.Linear(1, 1, bias=False)
-    >>> teacher = Teacher(student)
-    >>> start = teacher.network.weight.item()
-    >>> _ = nn.init.constant_(student.weight, start + 1)
-    >>> teacher.follow(0.75)
-    >>> round(teacher.network.weight.item() - start, 4)
-    0.25
+    >>> X = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]]), dim=1)
+    >>> NeighbourSampler(X, 1)(torch.tensor([0, 3]))
+    tensor([1, 2])
     """
 
-    def __init__(self, student: nn.Module) -> None:
-        self.student = student
-        self.network = copy.deepcopy(student).requires_grad_(False)
+    def __init__(self, X: Tensor, m: int) -> None:
+        self.neighbours = top_similar(X, m, sort=True)[1]  # (n, m)
 
-    @torch.no_grad()
-    def follow(self, momentum: float) -> None:
-        torch._foreach_lerp_(list(self.network.parameters()), list(self.student.parameters()), 1 - momentum)
-        for own, other in zip(self.network.buffers(), self.student.buffers(), strict=True):
-            own.copy_(other)
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Return one neighbour of each of ``rows (b,)``."""
+        choice = torch.randint(self.neighbours.shape[1], rows.shape, device=self.neighbours.device)
+        return self.neighbours[rows, choice]
+
+
+def number_of_positives(n: int, n_clusters: int, n_neighbors: int) -> int:
+    """``n_neighbors``, reduced to a quarter of the mean cluster size, because most pairs would mix clusters otherwise.
+
+    >>> number_of_positives(6000, 10, 50), number_of_positives(1020, 102, 50)
+    (50, 2)
+    """
+    return min(n_neighbors, n - 1, max(1, n // (4 * n_clusters)))
+
+
+def ema_teacher(student: nn.Module, momentum: float) -> AveragedModel:
+    """Copy of ``student`` whose parameters are an exponential moving average; buffers are copied.
+
+    Each ``teacher.update_parameters(student)`` sets ``teacher = momentum teacher + (1 - momentum) student``.
+
+    >>> student = nn.Linear(1, 1, bias=False)
+    >>> teacher = ema_teacher(student, momentum=0.75)
+    >>> start = student.weight.item()
+    >>> _ = nn.init.constant_(student.weight, start + 1)
+    >>> teacher.update_parameters(student)
+    >>> round(teacher.module.weight.item() - start, 4)
+    0.25
+    """
+    average = get_ema_multi_avg_fn(momentum)  # type: ignore[no-untyped-call]
+    teacher = AveragedModel(student, multi_avg_fn=average).requires_grad_(False)
+    teacher.update_parameters(student)  # AveragedModel's first update copies the student, all later ones average
+    return teacher
 
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """torch's global generators start from ``seed`` inside, and go on outside as if nothing had been.
+    """Seed torch's global generators inside the context, and restore their state afterwards.
 
     >>> with seeded(0):
     ...     a = torch.rand(1)
@@ -179,7 +271,7 @@ def seeded(seed: int) -> Iterator[None]:
 def in_blocks(
     function: Callable[[Tensor], Tensor], network: nn.Module, X: Float32 | Tensor, rows: int = PREDICT_ROWS
 ) -> Tensor:
-    """``function`` of ``X (n, D)``, a block of rows at a time on the network's device; the result on the CPU."""
+    """Apply ``function`` to blocks of rows of ``X (n, D)`` on the network's device; return the result on the CPU."""
     device = next(network.parameters()).device
     X = torch.from_numpy(np.require(X, requirements="W")) if isinstance(X, np.ndarray) else X
     return torch.cat([function(X[i : i + rows].to(device)).cpu() for i in range(0, len(X), rows)])

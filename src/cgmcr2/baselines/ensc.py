@@ -1,47 +1,50 @@
-"""Elastic net subspace clustering: each row written by few others, and a cut of who writes whom."""
+"""Elastic net subspace clustering (EnSC)."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import sklearn.cluster
 
+from cgmcr2._arrays import unit_rows
 from cgmcr2.graphs.self_expression import affinity, self_expression
 from cgmcr2.graphs.spectral import spectral_embedding
 
-from .base import Baseline, Float32, Int64, unit_rows
+from .base import Baseline, Float32, Int64
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class EnSC(Baseline):
-    r"""Elastic net subspace clustering with the oracle-guided active set.
+    r"""Elastic net subspace clustering with the oracle-based active set algorithm (ORGEN).
 
-    For each unit row :math:`x_j` of ``X (n, D)``
+    For each unit row :math:`x_j` of ``X (n, D)``, solve
 
     .. math:: \min_c \; \tau \|c\|_1 + \frac{1 - \tau}{2} \|c\|_2^2 + \frac{\beta_j}{2} \|x_j - X' c\|_2^2
               \quad \text{s.t. } c_j = 0
 
-    then spectral clustering of ``(|C| + |C|') / 2`` with the rows of ``C`` scaled to unit length. Only a small set of
-    candidates is kept: the elastic net on it (scikit-learn's coordinate descent) gives the oracle point
-    :math:`\delta = \beta (x_j - X'c)`; a row with :math:`|x_i' \delta| \le \tau` is not in the solution, the others
-    join the set, and when none is missing the solution is exact for all n rows. Cost is about ``n^2 D`` in products.
+    then apply spectral clustering to ``(|C| + |C|') / 2``, with the rows of ``C`` scaled to unit length. Each problem
+    is solved on a small active set by scikit-learn's coordinate descent, which gives the oracle point
+    :math:`\delta = \beta (x_j - X'c)`. Rows with :math:`|x_i' \delta| \le \tau` are not in the solution; the others
+    join the active set. When none is left, the solution is exact for all n rows. The cost is about ``n^2 D``.
 
-    It groups the rows that it is fitted on, and cannot predict others.
+    EnSC clusters the training rows only and cannot predict new ones.
 
     Parameters
     ----------
-    tau : 1 is the lasso (sparse subspace clustering), towards 0 ridge regression; the CgMCR² paper searched
-        0.9, 0.95, 1
-    beta : weight of the error; the paper searched 1, 2, 5, 10, 50, 100, 200 (50 keeps hundreds of coefficients a row of
-        which n_nonzero count, and takes thirty times as long as 10)
-    relative : ``beta_j = beta tau / max_i |x_i' x_j|``, ``beta`` times the least with which anything is selected, as in
-        the authors' code; otherwise ``beta_j = beta``
-    n_nonzero : the largest coefficients of a row that enter the graph
-    candidates : rows in the first active set, the most similar ones
-    max_rounds : of the active set for a row
-    n_init : starts of k-means
+    tau : weight of the L1 norm; 1 is the lasso (sparse subspace clustering). The CgMCR² paper searches 0.9, 0.95, 1
+    beta : weight of the reconstruction error; the CgMCR² paper searches 1, 2, 5, 10, 50, 100, 200. With 50, a row has
+        hundreds of coefficients, of which n_nonzero are used, and the fit takes thirty times as long as with 10
+    relative : use ``beta_j = beta tau / max_i |x_i' x_j|``, that is, ``beta`` times the smallest value with a nonzero
+        solution, as the authors' code does; otherwise ``beta_j = beta``
+    n_nonzero : coefficients of each row used in the graph, the largest ones
+    candidates : size of the initial active set, the most similar rows
+    max_rounds : most updates of an active set
+    n_init : initialisations of k-means
 
-    Differs from the authors' code: rows are coded in blocks, and the small elastic nets are solved by scikit-learn's
-    coordinate descent on Gram matrices that are kept from round to round (theirs: SPAMS, or scikit-learn's lasso, which
-    allows tau = 1 only), to a duality gap of 0.1 %; a row joins when it exceeds tau by 1 %.
+    Differences from the authors' code: rows are processed in blocks; the elastic nets are solved by scikit-learn's
+    coordinate descent on Gram matrices kept between rounds (theirs: SPAMS, or scikit-learn's lasso, which supports
+    tau = 1 only), to a duality gap of 0.1 %; a row joins the active set if it exceeds tau by 1 %.
 
     >>> X = np.repeat(np.eye(3), 5, axis=0) + 0.1 * np.random.default_rng(0).random((15, 3))
     >>> len(set(EnSC(3).fit_predict(X)))
@@ -52,35 +55,18 @@ class EnSC(Baseline):
     reference = "You, Li, Robinson and Vidal, Oracle Based Active Set Algorithm for Scalable EnSC, CVPR 2016"
     can_predict = False
 
-    def __init__(
-        self,
-        n_clusters: int = 10,
-        *,
-        random_state: int = 0,
-        tau: float = 0.9,
-        beta: float = 10.0,
-        relative: bool = True,
-        n_nonzero: int = 50,
-        candidates: int = 100,
-        max_rounds: int = 20,
-        n_init: int = 10,
-        verbose: bool = False,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.random_state = random_state
-        self.tau = tau
-        self.beta = beta
-        self.relative = relative
-        self.n_nonzero = n_nonzero
-        self.candidates = candidates
-        self.max_rounds = max_rounds
-        self.n_init = n_init
-        self.verbose = verbose
+    tau: float = 0.9
+    beta: float = 10.0
+    relative: bool = True
+    n_nonzero: int = 50
+    candidates: int = 100
+    max_rounds: int = 20
+    n_init: int = 10
 
     def _fit(self, X: Float32, seed: int) -> Int64:
         if not 0 < self.tau <= 1 or self.beta <= 0:
             raise ValueError(
-                f"tau must be above 0 and at most 1 and beta above 0, but they are {self.tau}, {self.beta}."
+                f"tau must be above 0 and at most 1, and beta above 0, but they are {self.tau} and {self.beta}."
             )
         C = self_expression(
             unit_rows(X),
@@ -91,7 +77,6 @@ class EnSC(Baseline):
             max_rounds=self.max_rounds,
             verbose=self.verbose,
         )
-        A = affinity(C, self.n_nonzero)
-        vectors = spectral_embedding(A, self.n_clusters, seed)
+        vectors = spectral_embedding(affinity(C, self.n_nonzero), self.n_clusters, seed)
         model = sklearn.cluster.KMeans(self.n_clusters, n_init=self.n_init, random_state=seed % 2**32).fit(vectors)
         return np.asarray(model.labels_, dtype=np.int64)

@@ -1,10 +1,11 @@
-"""MLC and CPP: -R + Rc with a doubly stochastic membership of rows in rows, and spectral clustering at the end."""
+"""MLC and CPP: rate reduction with doubly stochastic memberships, then spectral clustering."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import torch
@@ -14,85 +15,63 @@ from torch import Tensor, nn
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
 
 from .base import Arrays, Float32, Int64
-from .deep import DeepBaseline, in_blocks, train
+from .deep import MinibatchBaseline, in_blocks
 from .spectral import NystromMap, fit_graph, neighbours
 
 CANDIDATES = (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200)
 
 
-class MLC(DeepBaseline):
+@dataclass(kw_only=True, eq=False, repr=False)
+class MLC(MinibatchBaseline):
     r"""Manifold linearizing and clustering, on fixed features.
 
     .. math:: \min -R(Z) + R_c(Z, \Pi) + \frac{\mu}{2} \|\Pi\|_F^2, \qquad
               \Pi = \mathrm{Sinkhorn}(|C C'| / \eta) \in \mathbb{R}^{n \times n}
 
-    over a batch of n rows, with the unit rows ``Z`` of the feature head and ``C`` of the cluster head (both rates
-    halved, as in the authors' code); every row is a cluster that others belong to. After a warm-up on ``-R`` alone the
-    cluster head starts as a copy of the feature head. In the end the rows are clustered by a normalized cut of ``C``.
+    over batches of n rows, where ``Z`` and ``C`` are the unit rows of the feature head and of the cluster head (both
+    rates are halved, as in the authors' code). Every row of a batch defines a cluster. The warm-up minimises ``-R``
+    alone; afterwards the cluster head is initialised as a copy of the feature head. The final clusters are a normalized
+    cut of the neighbour graph of ``C``.
 
     Parameters
     ----------
-    hidden_dim, embedding_dim : of the trunk (the authors' 4096) and both heads
+    hidden_dim, embedding_dim : width of the trunk (the authors' 4096) and of both heads
     eps : distortion; the authors' eps^2 = 0.1
-    eta, sinkhorn : temperature and half steps of Sinkhorn's iteration
-    mu : weight of the regulariser, 0.05 in the authors' code
-    warmup, epochs : epochs on -R alone, and on the whole
+    eta : temperature of the Sinkhorn iteration
+    sinkhorn_steps : row or column normalisations of the Sinkhorn iteration
+    mu : weight of the regulariser; 0.05 in the authors' code
+    warmup : epochs on -R alone
+    epochs : epochs on the full objective
     batch_size, lr, weight_decay : of Adam
-    min_steps : epochs are added to those on the whole until there are so many steps, and a tenth of it to the warm-up;
-        more is not better: on Flowers-102 200 steps gave 56 % where 40, ten epochs, gave 68 %
+    min_steps : epochs are added until training has this many steps, and the warm-up a tenth of it. More is not better:
+        on Flowers-102, 200 steps gave an accuracy of 56 %, and 40 steps (ten epochs) 68 %
     s : neighbours of each row in the final graph
 
-    Differs from the authors' code: Adam (theirs: SGD with momentum); batches of 512, width 1024, 1 + 10 epochs (theirs:
-    1,000 to 2,000, 4096, up to 30: set them); the warm-up is counted in epochs. The final graph is that of the s
-    largest cosines of ``C`` over all rows, where theirs is the dense ``Pi`` of one batch; new rows are mapped by the
-    network and labelled by the Nyström extension.
+    Differences from the authors' code: Adam (theirs: SGD with momentum); batches of 512, width 1024 and 1 + 10 epochs
+    (theirs: 1,000 to 2,000, 4096 and up to 30); the warm-up is counted in epochs; the final graph has the s largest
+    cosine similarities of ``C`` over all rows (theirs: the dense ``Pi`` of one batch); new rows are labelled by the
+    Nyström extension.
 
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))
-    >>> MLC(3, hidden_dim=16, embedding_dim=8, epochs=1, min_steps=0).fit_predict(X).shape
+    >>> MLC(3, hidden_dim=16, embedding_dim=8, epochs=1).fit_predict(X).shape
     (60,)
     """
 
     name = "mlc"
     reference = "Ding, Tong, Chan, Dai, Ma and Haeffele, Unsupervised Manifold Linearizing and Clustering, ICCV 2023"
 
-    def __init__(
-        self,
-        n_clusters: Any = 10,
-        *,
-        random_state: int = 0,
-        hidden_dim: int = 1024,
-        embedding_dim: int = 128,
-        eps: float = 0.1**0.5,
-        eta: float = 0.175,
-        sinkhorn: int = 5,
-        mu: float = 0.05,
-        warmup: int = 1,
-        epochs: int = 10,
-        batch_size: int = 512,
-        min_steps: int = 0,
-        lr: float = 1e-4,
-        weight_decay: float = 1e-4,
-        s: int = 10,
-        device: str = "auto",
-        verbose: bool = False,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.random_state = random_state
-        self.hidden_dim = hidden_dim
-        self.embedding_dim = embedding_dim
-        self.eps = eps
-        self.eta = eta
-        self.sinkhorn = sinkhorn
-        self.mu = mu
-        self.warmup = warmup
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.min_steps = min_steps
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.s = s
-        self.device = device
-        self.verbose = verbose
+    hidden_dim: int = 1024
+    embedding_dim: int = 128
+    eps: float = 0.1**0.5
+    eta: float = 0.175
+    sinkhorn_steps: int = 5
+    mu: float = 0.05
+    warmup: int = 1
+    epochs: int = 10
+    batch_size: int = 512
+    lr: float = 1e-4
+    weight_decay: float = 1e-4
+    s: int = 10
 
     def _build(self, D: int) -> nn.Module:
         return TwoHeads(D, self.hidden_dim, self.embedding_dim)
@@ -101,61 +80,46 @@ class MLC(DeepBaseline):
         assert isinstance(network, TwoHeads)
         X = F.normalize(X, dim=1)
 
-        def whole(rows: Tensor) -> Tensor:
-            Z, C = network(X[rows])
-            return mlc_loss(Z, C, self.eps, self.eta, self.sinkhorn, self.mu)
+        def expansion(rows: Tensor) -> Tensor:
+            return -coding_rate(network(X[rows])[0], self.eps) / 2
 
-        settings: dict[str, Any] = {
-            "batch_size": self.batch_size,
-            "lr": self.lr,
-            "weight_decay": self.weight_decay,
-            "verbose": self.verbose,
-        }
+        def objective(rows: Tensor) -> Tensor:
+            Z, C = network(X[rows])
+            return mlc_loss(Z, C, self.eps, self.eta, self.sinkhorn_steps, self.mu)
+
         network.cluster.requires_grad_(False)
-        expand = train(
+        warmup_history = self._minimise(
             network,
-            lambda rows: -coding_rate(network(X[rows])[0], self.eps) / 2,
+            expansion,
             len(X),
             epochs=self.warmup,
             min_steps=self.min_steps // 10,
+            weight_decay=self.weight_decay,
             seed=seed,
             title=f"{self.name}, warm-up",
-            **settings,
         )
         network.cluster.load_state_dict(network.feature.state_dict())
         network.cluster.requires_grad_(True)
-        self.history_ = expand + train(
-            network,
-            whole,
-            len(X),
-            epochs=self.epochs,
-            min_steps=self.min_steps,
-            seed=seed + 1,
-            title=self.name,
-            **settings,
+        self.history_ = warmup_history + self._minimise(
+            network, objective, len(X), epochs=self.epochs, weight_decay=self.weight_decay, seed=seed + 1
         )
 
     def _fit(self, X: Float32, seed: int) -> Int64:
-        self._learn(X, seed)
+        self._fit_network(X, seed)
         Z, C = self._embed(X)
         nearest = neighbours(C, self.s)
-        k = self.n_clusters
-        if k == "auto":
-            k, self.coding_lengths_ = self._choose(Z, C, nearest, seed)
-        self.n_clusters_ = int(k)
+        self.n_clusters_ = self._choose_n_clusters(Z, C, nearest, seed)
         labels, self.map_, _ = fit_graph(C, nearest, self.n_clusters_, None, seed)
         return labels
 
-    def _choose(
-        self, Z: Float32, C: Float32, nearest: tuple[Float32, Int64], seed: int
-    ) -> tuple[int, dict[int, float]]:
-        raise NotImplementedError
+    def _choose_n_clusters(self, Z: Float32, C: Float32, nearest: tuple[Float32, Int64], seed: int) -> int:
+        return self.n_clusters
 
     def _predict(self, X: Float32) -> Int64:
         return self.map_.predict(self._embed(X)[1])
 
     def _embed(self, X: Float32) -> tuple[Float32, Float32]:
-        """The unit rows of both heads."""
+        """Return the unit rows of the feature head and of the cluster head, (n, d) each."""
         both = in_blocks(lambda rows: torch.cat(self.network_(F.normalize(rows, dim=1)), 1), self.network_, X).numpy()
         return both[:, : self.embedding_dim], np.ascontiguousarray(both[:, self.embedding_dim :])
 
@@ -163,23 +127,28 @@ class MLC(DeepBaseline):
         return {**super()._state(), **{f"map.{name}": array for name, array in self.map_.arrays().items()}}
 
     def _restore(self, arrays: Arrays) -> None:
-        own = {name.removeprefix("map."): array for name, array in arrays.items() if name.startswith("map.")}
-        self.map_ = NystromMap.of(own)
+        map_arrays = {name: arrays.pop(name) for name in list(arrays) if name.startswith("map.")}
+        self.map_ = NystromMap.from_arrays({name.removeprefix("map."): array for name, array in map_arrays.items()})
         self.n_clusters_ = len(self.map_.centres)
-        super()._restore({name: array for name, array in arrays.items() if not name.startswith("map.")})
+        super()._restore(arrays)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CPP(MLC):
-    """CPP: MLC on features of a pre-trained encoder, and with ``n_clusters="auto"`` its search for k.
+    """CPP: MLC on features of a pre-trained encoder, which can also choose the number of clusters.
 
-    The search clusters the learned codes with each of ``candidates`` and keeps the k of the shortest description: the
-    bits of every cluster at distortion eps, and of saying which cluster a row is in (``coding_length``).
-    ``coding_lengths_`` holds all of them, ``n_clusters_`` the one used.
+    With ``n_clusters="auto"``, the embedding is clustered with each number of ``candidates``, and the number with the
+    smallest coding length is used (``coding_length``). All lengths are in ``coding_lengths_``, the number used in
+    ``n_clusters_``.
 
-    Parameters and differences are those of ``MLC``; ``candidates`` are the numbers tried, those up to n / 2.
+    Parameters and differences from the authors' code are those of ``MLC``, and
+
+    Parameters
+    ----------
+    candidates : numbers of clusters to try; those above n / 2 are skipped
 
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))
-    >>> CPP(3, hidden_dim=16, embedding_dim=8, epochs=1, min_steps=0).fit_predict(X).shape
+    >>> CPP(3, hidden_dim=16, embedding_dim=8, epochs=1).fit_predict(X).shape
     (60,)
     """
 
@@ -188,66 +157,30 @@ class CPP(MLC):
         "Chu, Tong, Ding, Dai, Haeffele, Vidal and Ma, Image Clustering via the Principle of Rate Reduction, ICLR 2024"
     )
 
-    def __init__(
-        self,
-        n_clusters: int | str = 10,
-        *,
-        random_state: int = 0,
-        hidden_dim: int = 1024,
-        embedding_dim: int = 128,
-        eps: float = 0.1**0.5,
-        eta: float = 0.175,
-        sinkhorn: int = 5,
-        mu: float = 0.05,
-        warmup: int = 1,
-        epochs: int = 10,
-        batch_size: int = 512,
-        min_steps: int = 0,
-        lr: float = 1e-4,
-        weight_decay: float = 1e-4,
-        s: int = 10,
-        candidates: Sequence[int] = CANDIDATES,
-        device: str = "auto",
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_clusters,
-            random_state=random_state,
-            hidden_dim=hidden_dim,
-            embedding_dim=embedding_dim,
-            eps=eps,
-            eta=eta,
-            sinkhorn=sinkhorn,
-            mu=mu,
-            warmup=warmup,
-            epochs=epochs,
-            batch_size=batch_size,
-            min_steps=min_steps,
-            lr=lr,
-            weight_decay=weight_decay,
-            s=s,
-            device=device,
-            verbose=verbose,
-        )
-        self.candidates = candidates
+    n_clusters: int | Literal["auto"] = field(default=10, kw_only=False)  # type: ignore[assignment]
+    candidates: Sequence[int] = CANDIDATES
 
     def _check_n_clusters(self, n: int) -> None:
         if self.n_clusters != "auto":
             super()._check_n_clusters(n)
 
-    def _choose(
-        self, Z: Float32, C: Float32, nearest: tuple[Float32, Int64], seed: int
-    ) -> tuple[int, dict[int, float]]:
+    def _choose_n_clusters(self, Z: Float32, C: Float32, nearest: tuple[Float32, Int64], seed: int) -> int:
+        if self.n_clusters != "auto":
+            return self.n_clusters
         lengths = {
             k: coding_length(Z, fit_graph(C, nearest, k, None, seed, n_init=3)[0], self.eps)
             for k in self.candidates
             if k <= max(2, len(Z) // 2)
         }
-        return min(lengths, key=lambda k: lengths[k]), lengths
+        self.coding_lengths_ = lengths
+        return min(lengths, key=lambda k: lengths[k])
 
 
 class TwoHeads(nn.Module):
-    """``X (n, D)`` -> unit rows ``Z (n, d)`` of the feature head and ``C (n, d)`` of the cluster head, on one trunk."""
+    """A feature head and a cluster head, linear with unit rows, on a shared trunk.
+
+    Maps ``X (n, D)`` to ``Z (n, d)`` and ``C (n, d)``. The trunk is Linear-BatchNorm-ReLU-Linear-ReLU.
+    """
 
     def __init__(self, D: int, hidden_dim: int, embedding_dim: int) -> None:
         super().__init__()
@@ -266,30 +199,32 @@ class TwoHeads(nn.Module):
         return F.normalize(self.feature(T), dim=1), F.normalize(self.cluster(T), dim=1)
 
 
-def sinkhorn_membership(C: Tensor, eta: float, half_steps: int) -> Tensor:
-    """``Pi (n, n) = diag(u) exp(|C C'| / eta) diag(v)`` with rows (after an odd number of steps) that sum to 1.
+def sinkhorn_membership(C: Tensor, eta: float, steps: int) -> Tensor:
+    """``Pi (n, n) = diag(u) exp(|C C'| / eta) diag(v)`` by alternating row and column normalisations.
+
+    The first step normalises rows, so rows sum to 1 after an odd number of steps.
 
     >>> sinkhorn_membership(torch.eye(2), 0.5, 5).sum(1).round(decimals=4)
     tensor([1., 1.])
     """
     K = (C @ C.T).abs() / eta
     u = v = K.new_zeros(len(K))
-    for step in range(half_steps):
+    for step in range(steps):
         if step % 2 == 0:
             u = -torch.logsumexp(K + v, dim=1)
         else:
-            v = -torch.logsumexp(K + u.unsqueeze(1), dim=0).detach()  # as the authors: no gradient through v
+            v = -torch.logsumexp(K + u.unsqueeze(1), dim=0).detach()  # no gradient through v, as in the authors' code
     return (K + u.unsqueeze(1) + v).exp()
 
 
-def mlc_loss(Z: Tensor, C: Tensor, eps: float, eta: float, half_steps: int, mu: float) -> Tensor:
-    """MLC's objective for unit rows ``Z (n, d)`` and ``C (n, d)``."""
-    Pi = sinkhorn_membership(C, eta, half_steps)
+def mlc_loss(Z: Tensor, C: Tensor, eps: float, eta: float, sinkhorn_steps: int, mu: float) -> Tensor:
+    """MLC's objective ``(Rc(Z, Pi) - R(Z)) / 2 + mu/2 |Pi|_F^2`` for unit rows ``Z (n, d)`` and ``C (n, d)``."""
+    Pi = sinkhorn_membership(C, eta, sinkhorn_steps)
     return (cluster_coding_rate(Z, Pi, eps, tolerance=1e-4) - coding_rate(Z, eps)) / 2 + mu / 2 * Pi.square().sum()
 
 
 def coding_length(Z: Float32, labels: Int64, eps: float) -> float:
-    """Nats to describe the rows ``Z (n, d)`` cluster by cluster up to distortion eps, and which cluster each is in.
+    """Nats needed to encode ``Z (n, d)`` cluster by cluster up to distortion eps, and the labels (n,).
 
     ``sum_l (n_l + d)/2 logdet(I + d/(n_l eps^2) Z_l'Z_l) - n_l log(n_l/n)`` (Ma et al., TPAMI 2007).
 

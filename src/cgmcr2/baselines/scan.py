@@ -1,63 +1,65 @@
-"""SCAN: a row and its nearest neighbours get the same cluster, and all clusters are used; then it teaches itself."""
+"""SCAN: neighbours share a cluster, clusters are balanced; then self-labelling."""
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cgmcr2.consensus.views import among_themselves
+from .deep import MinibatchBaseline, NeighbourSampler, number_of_positives
 
-from .deep import DeepBaseline, train
-
-EPS = 1e-8
+EPS = 1e-8  # lower bound of the argument of a logarithm
 
 
 def entropy(P: Tensor) -> Tensor:
-    """``-sum_c q_c log q_c`` of the mean ``q`` of the memberships ``P (..., b, k)``; -> (...).
+    """Entropy ``-sum_c q_c log q_c`` of the mean ``q`` of the memberships ``P (..., b, k)``; returns (...).
 
     >>> entropy(torch.eye(2)).exp().round(decimals=4)
     tensor(2.)
     """
     q = P.mean(-2)
-    return -(q * q.clamp_min(EPS).log()).sum(-1)  # an empty cluster has a gradient too
+    return -(q * q.clamp_min(EPS).log()).sum(-1)  # clamped so that empty clusters have a finite gradient
 
 
 def scan_loss(P: Tensor, Q: Tensor, mu: float) -> Tensor:
-    """``- mean_i log <P_i, Q_i> - mu H(mean_i P_i)``: neighbours agree, and the clusters are of equal size.
+    """Consistency of neighbours minus entropy: ``- mean_i log <P_i, Q_i> - mu H(mean_i P_i)``.
 
-    ``P (..., b, k)`` memberships of b rows, ``Q (..., b, k)`` of one neighbour of each; -> (...), one loss a head.
+    ``P (..., b, k)`` are memberships of b rows, ``Q (..., b, k)`` of one neighbour of each row; returns one loss per
+    head (...).
 
     >>> P = torch.eye(2)
     >>> scan_loss(P, P, mu=1.0).exp()
     tensor(0.5000)
     """
-    agreement = (P * Q).sum(-1)
-    return -agreement.clamp_min(EPS).log().mean(-1) - mu * entropy(P)
+    similarity = (P * Q).sum(-1)
+    return -similarity.clamp_min(EPS).log().mean(-1) - mu * entropy(P)
 
 
 def self_label_loss(logits: Tensor, P: Tensor, threshold: float) -> Tensor:
-    """Cross-entropy of ``logits (b, k)`` to the clusters of ``P (b, k)``, over the rows whose largest membership is
-    above ``threshold``; each cluster weighs the same, whatever number of its rows are confident. 0 where none is.
+    """Class-balanced cross-entropy of ``logits (b, k)`` with the pseudo-labels of ``P (b, k)``.
+
+    Only rows whose largest membership exceeds ``threshold`` count, and every cluster has the same weight. The loss is 0
+    if there is no such row.
 
     >>> P = torch.tensor([[0.999, 0.001], [0.6, 0.4]])
     >>> bool(self_label_loss(torch.zeros(2, 2), P, 0.99).isclose(torch.tensor(2.0).log()))
     True
     """
     confidence, target = P.max(-1)
-    sure = confidence > threshold
-    if not sure.any():
+    confident = confidence > threshold
+    if not confident.any():
         return 0 * logits.sum()
-    weight = 1 / torch.bincount(target[sure], minlength=P.shape[-1]).clamp_min(1).to(logits.dtype)
-    return F.cross_entropy(logits[sure], target[sure], weight=weight)
+    weight = 1 / torch.bincount(target[confident], minlength=P.shape[-1]).clamp_min(1).to(logits.dtype)
+    return F.cross_entropy(logits[confident], target[confident], weight=weight)
 
 
 class LinearHeads(nn.Module):
-    """``X (n, D)`` -> logits (h, n, k) of h linear heads; in evaluation (n, k), of the head in use.
+    """Linear heads on standardised features: maps ``X (n, D)`` to logits (h, n, k) of h heads.
 
-    The input is scaled to unit rows, centred by ``mean (D,)`` and divided by one number, ``scale``.
+    In evaluation mode it returns the logits (n, k) of the selected ``head``. The input is scaled to unit rows, centred
+    by ``mean (D,)`` and divided by the scalar ``scale``.
     """
 
     mean: Tensor
@@ -74,7 +76,7 @@ class LinearHeads(nn.Module):
 
     @torch.no_grad()
     def standardise(self, X: Tensor) -> None:
-        """From now on the rows of ``X (n, D)`` reach the heads with mean 0 and a mean square of 1."""
+        """Set ``mean`` and ``scale`` so that the rows of ``X (n, D)`` have mean 0 and mean square 1."""
         U = F.normalize(X, dim=1)
         self.mean.copy_(U.mean(0))
         self.scale.copy_((U - self.mean).square().mean().sqrt().clamp_min(EPS))
@@ -85,37 +87,40 @@ class LinearHeads(nn.Module):
         return logits if self.training else logits[int(self.head)]
 
 
-class SCAN(DeepBaseline):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SCAN(MinibatchBaseline):
     """SCAN: semantic clustering by adopting nearest neighbours, on fixed features.
 
-    First step, for several linear heads at once, with Q_i the memberships of a random one of row i's nearest
-    neighbours by cosine::
+    The first step trains several linear heads, with Q_i the memberships of a random nearest neighbour of row i (by
+    cosine similarity)::
 
         min  - mean_i log <P_i, Q_i> - mu H(mean_i P_i)
 
-    The head of lowest loss over all rows is kept. Second step, self-labelling: rows whose largest membership is above
-    ``threshold`` are taken as labelled, and the head is trained on disturbed copies of them by a cross-entropy in
-    which each cluster weighs the same.
+    The head of lowest loss over all rows is kept. The second step is self-labelling: rows whose largest membership
+    exceeds ``threshold`` are taken as labelled, and the head is trained on perturbed copies of them by a class-balanced
+    cross-entropy.
 
-    Where ours differs from the authors' code (github.com/wvangansbeke/Unsupervised-Classification): theirs trains a
-    ResNet with image augmentations for small images and, for ImageNet, linear heads only in the first step: 10 heads,
-    batches of 512, 100 epochs, 50 neighbours, mu 5. Features cannot be augmented as images, so neighbours are the only
-    positives, and self-labelling disturbs by ``dropout`` of features. Their SGD with rate 5 on unit rows left
-    clusters empty (79 of 102 in use on Flowers-102 at best), so features are standardised and the optimiser is Adam, as
-    theirs is for small images. Data with few rows a cluster gets fewer neighbours: a quarter of a cluster's mean
-    size, or most pairs would be of two clusters. For a CPU's sake there are 20 epochs, and
-    for small data at least ``min_steps`` steps. The entropy assumes clusters of equal size;
-    on imbalanced data SCAN fails (the paper of CgMCR² sees it on Flowers-102).
+    Differences from the authors' code (github.com/wvangansbeke/Unsupervised-Classification): for small images they
+    train a ResNet with augmentations; for ImageNet they train linear heads in the first step: 10 heads, batches of 512,
+    100 epochs, 50 neighbours, mu = 5. Features cannot be augmented, so neighbours are the only positives, and
+    self-labelling perturbs features by ``dropout``. Their SGD with a learning rate of 5 on unit rows left clusters
+    empty (at best 79 of 102 used on Flowers-102), so features are standardised and the optimizer is Adam, as theirs is
+    for small images. Data with few rows per cluster use fewer neighbours, a quarter of the mean cluster size, because
+    most pairs would mix clusters otherwise. To be practical on a CPU, there are 20 epochs, and at least ``min_steps``
+    steps for small data. The entropy assumes clusters of equal size; SCAN fails on imbalanced data (the CgMCR² paper
+    reports it on Flowers-102).
 
     Parameters
     ----------
-    mu : weight of the entropy; the paper of CgMCR² searches 1 to 2000
-    n_neighbors : at most so many neighbours of each row are its positives
-    n_heads : linear heads, of which the one of lowest loss is kept
+    mu : weight of the entropy; the CgMCR² paper searches 1 to 2000
+    n_neighbors : most neighbours of a row used as positives
+    n_heads : linear heads; the one of lowest loss is kept
     epochs, batch_size : of the first step
-    lr : how far one step may move a logit; the rate of Adam is lr / D
-    min_steps : epochs are added until there are so many steps
-    self_label_epochs, threshold, dropout : of the second step; 0 epochs leave it out
+    lr : largest change of a logit in one step; Adam's learning rate is lr / D
+    min_steps : epochs are added until the first step has this many updates
+    self_label_epochs : epochs of the second step; 0 omits it
+    threshold : confidence above which a row is taken as labelled
+    dropout : fraction of the features dropped in the second step
 
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 5, axis=0)
@@ -126,66 +131,36 @@ class SCAN(DeepBaseline):
     name = "scan"
     reference = "Van Gansbeke, Vandenhende, Georgoulis, Proesmans and Van Gool, ECCV 2020"
 
-    def __init__(
-        self,
-        n_clusters: int = 10,
-        *,
-        random_state: int = 0,
-        mu: float = 5.0,
-        n_neighbors: int = 50,
-        n_heads: int = 10,
-        epochs: int = 20,
-        batch_size: int = 512,
-        lr: float = 0.1,
-        min_steps: int = 1000,
-        self_label_epochs: int = 25,
-        threshold: float = 0.99,
-        dropout: float = 0.2,
-        device: str = "auto",
-        verbose: bool = False,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.random_state = random_state
-        self.mu = mu
-        self.n_neighbors = n_neighbors
-        self.n_heads = n_heads
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.min_steps = min_steps
-        self.self_label_epochs = self_label_epochs
-        self.threshold = threshold
-        self.dropout = dropout
-        self.device = device
-        self.verbose = verbose
+    mu: float = 5.0
+    n_neighbors: int = 50
+    n_heads: int = 10
+    epochs: int = 20
+    batch_size: int = 512
+    lr: float = 0.1
+    min_steps: int = 1000
+    self_label_epochs: int = 25
+    threshold: float = 0.99
+    dropout: float = 0.2
 
     def _build(self, D: int) -> nn.Module:
         return LinearHeads(D, self.n_clusters, self.n_heads)
 
     def _train(self, network: nn.Module, X: Tensor, seed: int) -> None:
         assert isinstance(network, LinearHeads)
-        n = len(X)
-        m = min(self.n_neighbors, n - 1, max(1, n // (4 * self.n_clusters)))
-        neighbours = among_themselves(F.normalize(X, dim=1), m)
+        n, D = X.shape
+        m = number_of_positives(n, self.n_clusters, self.n_neighbors)
+        positives = NeighbourSampler(F.normalize(X, dim=1), m)
         network.standardise(X)
 
         def losses(rows: Tensor) -> Tensor:
-            positive = neighbours[rows, torch.randint(m, rows.shape, device=X.device)]
-            P, Q = network(torch.cat([X[rows], X[positive]])).softmax(-1).chunk(2, dim=1)  # (h, b, k) each
+            """Return the loss (h,) of each head."""
+            pairs = torch.cat([X[rows], X[positives(rows)]])
+            P, Q = network(pairs).softmax(-1).chunk(2, dim=1)  # (h, b, k) each
             return scan_loss(P, Q, self.mu)
 
-        steps = max(1, min(math.ceil(n / self.batch_size), n // 2))
-        epochs = max(self.epochs, math.ceil(self.min_steps / steps))
-        self.history_ = train(
-            network,
-            lambda rows: losses(rows).sum(),
-            n,
-            epochs=epochs,
-            batch_size=self.batch_size,
-            lr=self.lr / X.shape[1],
-            seed=seed,
-            verbose=self.verbose,
-            title="scan",
+        lr = self.lr / D
+        self.history_ = self._minimise(
+            network, lambda rows: losses(rows).sum(), n, epochs=self.epochs, lr=lr, seed=seed
         )
         with torch.no_grad():
             network.head = losses(torch.arange(n, device=X.device)).argmin()
@@ -196,14 +171,13 @@ class SCAN(DeepBaseline):
                 P = network(X[rows])[head].softmax(-1)
             return self_label_loss(network(F.dropout(X[rows], self.dropout))[head], P, self.threshold)
 
-        train(
+        self._minimise(
             network,
             self_label,
             n,
             epochs=self.self_label_epochs,
-            batch_size=self.batch_size,
-            lr=self.lr / X.shape[1],
+            lr=lr,
+            min_steps=0,
             seed=seed + 1,
-            verbose=self.verbose,
-            title="self-labelling",
+            title=f"{self.name}, self-labelling",
         )

@@ -1,26 +1,28 @@
-"""TEMI: heads that learn from their own slow copies that neighbours share information about their cluster."""
+"""TEMI: self-distillation of cluster heads by the pointwise mutual information of neighbours."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cgmcr2.consensus.views import among_themselves, linear_views
+from cgmcr2.consensus.views import linear_views
 from cgmcr2.model.network import StackedLinear
 
-from .deep import DeepBaseline, Teacher, train
+from .deep import MinibatchBaseline, NeighbourSampler, ema_teacher, number_of_positives, steps_per_epoch
 
-TEMPERATURE = 0.1  # of student and teacher
-MARGINAL_MOMENTUM = 0.9  # of the clusters' sizes
+TEMPERATURE = 0.1  # of the softmax of student and teacher
+MARGINAL_MOMENTUM = 0.9  # of the running mean of the cluster sizes
 
 
 def pointwise_mutual_information(S: Tensor, T: Tensor, marginal: Tensor, beta: float) -> Tensor:
-    """``log sum_c (S_ic T_ic)^beta / p_c``: how much a pair shares, with beta < 1 against clusters that swallow others.
+    """``log sum_c (S_ic T_ic)^beta / p_c`` for each pair i; beta < 1 discourages large clusters.
 
-    ``S, T (..., b, k)`` memberships of both of each pair, ``marginal (..., k)`` the clusters' sizes; -> (..., b).
+    ``S, T (..., b, k)`` are the memberships of the two rows of each pair, ``marginal (..., k)`` the cluster sizes p;
+    returns (..., b).
 
     >>> P = torch.eye(2)
     >>> pointwise_mutual_information(P, P, torch.full((2,), 0.5), beta=0.6).exp().tolist()
@@ -30,31 +32,31 @@ def pointwise_mutual_information(S: Tensor, T: Tensor, marginal: Tensor, beta: f
 
 
 def temi_loss(S: tuple[Tensor, Tensor], T: tuple[Tensor, Tensor], marginal: Tensor, beta: float) -> Tensor:
-    """``- mean_i w_i (pmi(S_i, T'_i) + pmi(S'_i, T_i)) / 2``, one loss a head.
+    """``- mean_i w_i (pmi(S_i, T'_i) + pmi(S'_i, T_i)) / 2``, one loss per head.
 
-    ``S, T``: the student's and the teacher's memberships (h, b, k) of the rows and of a neighbour of each (primed).
-    A pair's weight ``w_i = mean_h <T_hi, T'_hi>`` is low where the heads doubt that both are of one cluster.
+    ``S, T`` are the memberships (h, b, k) by the student and the teacher, for the rows and (primed) one neighbour of
+    each. The weight ``w_i = mean_h <T_hi, T'_hi>`` is low for pairs that the heads assign to different clusters.
     """
     weight = (T[0] * T[1]).sum(-1).mean(0)  # (b,)
-    both = [pointwise_mutual_information(s, t, marginal, beta) for s, t in ((S[0], T[1]), (S[1], T[0]))]
-    return -(weight * (both[0] + both[1]) / 2).mean(-1)
+    forward, backward = (pointwise_mutual_information(s, t, marginal, beta) for s, t in ((S[0], T[1]), (S[1], T[0])))
+    return -(weight * (forward + backward) / 2).mean(-1)
 
 
-class Heads(nn.Module):
-    """``X (n, D)`` -> logits (h, n, k) of h heads: Linear-GELU-Linear, unit rows, product with k learned directions.
+class BottleneckHeads(nn.Module):
+    """Heads Linear-GELU-Linear with unit rows, multiplied by k learned directions.
 
-    In evaluation (n, k), of the head in use. The input is first scaled to unit rows, centred by ``mean (D,)`` and
-    mapped by ``view (D, p)``.
+    Maps ``X (n, D)`` to logits (h, n, k) of h heads; in evaluation mode to the logits (n, k) of the selected ``head``.
+    The input is first scaled to unit rows, centred by ``mean (D,)`` and projected by ``projection (D, p)``.
     """
 
     mean: Tensor
-    view: Tensor
+    projection: Tensor
     head: Tensor
 
     def __init__(self, D: int, p: int, k: int, heads: int, hidden: int, bottleneck: int) -> None:
         super().__init__()
         self.heads = heads
-        self.first = nn.Linear(p, heads * hidden)  # the first layers of all heads in one product
+        self.first = nn.Linear(p, heads * hidden)  # first layers of all heads
         self.second = StackedLinear(heads, hidden, bottleneck)
         for weight, bias in ((self.first.weight, self.first.bias), (self.second.weight, self.second.bias)):
             nn.init.trunc_normal_(weight, std=0.02)
@@ -63,45 +65,46 @@ class Heads(nn.Module):
         self.direction = nn.Parameter(torch.empty(heads, bottleneck, k).uniform_(-bound, bound))
         self.length = nn.Parameter(torch.ones(heads, 1, k))
         self.register_buffer("mean", torch.zeros(D))
-        self.register_buffer("view", torch.eye(D, p))
+        self.register_buffer("projection", torch.eye(D, p))
         self.register_buffer("head", torch.tensor(0))
 
     def forward(self, X: Tensor) -> Tensor:
-        X = (F.normalize(X, dim=1) - self.mean) @ self.view  # (n, p)
+        X = (F.normalize(X, dim=1) - self.mean) @ self.projection  # (n, p)
         H = F.gelu(self.first(X)).view(len(X), self.heads, -1).transpose(0, 1)
         H = F.normalize(self.second(H), dim=-1)  # (h, n, bottleneck)
         logits = H @ (F.normalize(self.direction, dim=1) * self.length)  # (h, n, k)
         return logits if self.training else logits[int(self.head)]
 
 
-class TEMI(DeepBaseline):
+@dataclass(kw_only=True, eq=False, repr=False)
+class TEMI(MinibatchBaseline):
     """TEMI: self-distillation of cluster heads by the pointwise mutual information of neighbours, on fixed features.
 
-    With S the memberships by the student heads and T by their teachers (a slow average of the student), of a row i and
-    of a random one of its nearest neighbours i'::
+    With S the memberships by the student heads and T by their teachers (exponential moving averages of the students),
+    for a row i and a random nearest neighbour i'::
 
-        min  - mean_i w_i log sum_c (S_ic T_i'c)^beta / p_c  (and with i and i' exchanged)
+        min  - mean_i w_i log sum_c (S_ic T_i'c)^beta / p_c  (symmetrised in i and i')
 
-    with ``w_i`` the mean of ``<T_i, T_i'>`` over the heads, and ``p_c`` the running mean of T's memberships. The
+    where ``w_i`` is the mean of ``<T_i, T_i'>`` over the heads, and ``p_c`` the running mean of the memberships T. The
     teacher head of lowest loss in the last epoch is kept.
 
-    Where ours differs from the authors' code (github.com/HHU-MMBS/TEMI-official-BMVC2023): features are standardised
-    (as by their ``--embed_norm``), so that the start suits every encoder, and reduced to 256 principal directions.
-    They train 16 heads (50 in the paper) of width 512 and bottleneck 256 for 100 epochs of 50,000 rows, in batches of
-    1,024 at a rate of 4e-4: hours on a CPU core. Here it is 4 heads of width 256 and bottleneck 128 in batches of 256
-    for 30 epochs, at a rate of 2e-3, since the steps are fewer; ``TEMI(n_heads=16, input_dim=None, hidden_dim=512,
-    bottleneck_dim=256, epochs=100, batch_size=1024, lr=4e-4)`` is theirs. Data with few rows a cluster gets fewer
-    neighbours than their 50 (25 on ImageNet): a quarter of a cluster's mean size, or most pairs would be of two
-    clusters.
+    Differences from the authors' code (github.com/HHU-MMBS/TEMI-official-BMVC2023): features are standardised (their
+    option ``--embed_norm``), so that the initialisation suits every encoder, and reduced to 256 principal components.
+    They train 16 heads (50 in the paper) of width 512 and bottleneck 256 for 100 epochs on 50,000 rows with batches of
+    1,024 and a learning rate of 4e-4, which takes hours on a CPU. The defaults are 4 heads of width 256 and bottleneck
+    128 and 30 epochs with batches of 256, at a learning rate of 2e-3 because there are fewer steps; ``TEMI(n_heads=16,
+    input_dim=None, hidden_dim=512, bottleneck_dim=256, epochs=100, batch_size=1024, lr=4e-4)`` is theirs. Data with few
+    rows per cluster use fewer neighbours than their 50 (25 on ImageNet), a quarter of the mean cluster size, because
+    most pairs would mix clusters otherwise.
 
     Parameters
     ----------
-    beta : exponent, 0.5 to 1; lower makes clusters more equal in size
-    n_neighbors : at most so many neighbours of each row are its positives
-    input_dim : principal directions of the features that the heads see; None: as many as features
-    n_heads, hidden_dim, bottleneck_dim : network
-    epochs, batch_size, lr, weight_decay : AdamW's, with a linear warm-up over the first fifth
-    min_steps : epochs are added until there are so many steps
+    beta : exponent, 0.5 to 1; lower values make cluster sizes more equal
+    n_neighbors : most neighbours of a row used as positives
+    input_dim : principal components of the features used; None uses all
+    n_heads, hidden_dim, bottleneck_dim : number of heads and their widths
+    epochs, batch_size, lr, weight_decay : of AdamW, with a linear warm-up over the first fifth of the steps
+    min_steps : epochs are added until training has this many steps
     momentum : of the teacher
 
     >>> import numpy as np
@@ -113,85 +116,56 @@ class TEMI(DeepBaseline):
     name = "temi"
     reference = "Adaloglou, Michels, Kalisch and Kollmann, BMVC 2023"
 
-    def __init__(
-        self,
-        n_clusters: int = 10,
-        *,
-        random_state: int = 0,
-        beta: float = 0.6,
-        n_neighbors: int = 50,
-        n_heads: int = 4,
-        input_dim: int | None = 256,
-        hidden_dim: int = 256,
-        bottleneck_dim: int = 128,
-        epochs: int = 30,
-        batch_size: int = 256,
-        lr: float = 2e-3,
-        weight_decay: float = 1e-4,
-        min_steps: int = 1500,
-        momentum: float = 0.996,
-        device: str = "auto",
-        verbose: bool = False,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.random_state = random_state
-        self.beta = beta
-        self.n_neighbors = n_neighbors
-        self.n_heads = n_heads
-        self.input_dim = input_dim
-        self.hidden_dim = hidden_dim
-        self.bottleneck_dim = bottleneck_dim
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.lr = lr
-        self.weight_decay = weight_decay
-        self.min_steps = min_steps
-        self.momentum = momentum
-        self.device = device
-        self.verbose = verbose
+    beta: float = 0.6
+    n_neighbors: int = 50
+    n_heads: int = 4
+    input_dim: int | None = 256
+    hidden_dim: int = 256
+    bottleneck_dim: int = 128
+    epochs: int = 30
+    batch_size: int = 256
+    lr: float = 2e-3
+    weight_decay: float = 1e-4
+    min_steps: int = 1500
+    momentum: float = 0.996
 
     def _build(self, D: int) -> nn.Module:
         p = min(self.input_dim or D, D)
-        return Heads(D, p, self.n_clusters, self.n_heads, self.hidden_dim, self.bottleneck_dim)
+        return BottleneckHeads(D, p, self.n_clusters, self.n_heads, self.hidden_dim, self.bottleneck_dim)
 
     def _train(self, network: nn.Module, X: Tensor, seed: int) -> None:
-        assert isinstance(network, Heads)
+        assert isinstance(network, BottleneckHeads)
         n = len(X)
-        m = min(self.n_neighbors, n - 1, max(1, n // (4 * self.n_clusters)))
-        neighbours = among_themselves(F.normalize(X, dim=1), m)
-        views = linear_views(X.cpu().numpy(), network.view.shape[1], seed)
+        m = number_of_positives(n, self.n_clusters, self.n_neighbors)
+        positives = NeighbourSampler(F.normalize(X, dim=1), m)
+        views = linear_views(X.cpu().numpy(), network.projection.shape[1], seed)
         network.mean.copy_(views.mean)
-        network.view.copy_(views.standard)
-        teacher = Teacher(network)
+        network.projection.copy_(views.standard)
+        teacher = ema_teacher(network, self.momentum)
         marginal = torch.full((self.n_heads, self.n_clusters), 1 / self.n_clusters, device=X.device)
-        recent = torch.zeros(self.n_heads, device=X.device)  # running mean of the heads' losses
+        running_losses = torch.zeros(self.n_heads, device=X.device)
+        steps = steps_per_epoch(n, self.batch_size)
 
         def loss(rows: Tensor) -> Tensor:
-            positive = neighbours[rows, torch.randint(m, rows.shape, device=X.device)]
-            pair = torch.cat([X[rows], X[positive]])
-            S = (network(pair) / TEMPERATURE).softmax(-1).chunk(2, dim=1)
+            pairs = torch.cat([X[rows], X[positives(rows)]])
+            S = (network(pairs) / TEMPERATURE).softmax(-1).chunk(2, dim=1)
             with torch.no_grad():
-                T = (teacher.network(pair) / TEMPERATURE).softmax(-1)  # (h, 2 b, k)
+                T = (teacher(pairs) / TEMPERATURE).softmax(-1)  # (h, 2 b, k)
                 marginal.lerp_(T.mean(1), 1 - MARGINAL_MOMENTUM)
             losses = temi_loss((S[0], S[1]), T.chunk(2, dim=1), marginal, self.beta)
-            recent.lerp_(losses.detach(), 1 / steps)
+            running_losses.lerp_(losses.detach(), 1 / steps)
             return losses.mean()
 
-        steps = max(1, min(math.ceil(n / self.batch_size), n // 2))
-        self.history_ = train(
+        self.history_ = self._minimise(
             network,
             loss,
             n,
-            epochs=max(self.epochs, math.ceil(self.min_steps / steps)),
-            batch_size=self.batch_size,
-            lr=self.lr,
+            epochs=self.epochs,
             weight_decay=self.weight_decay,
             optimizer=torch.optim.AdamW,
-            rate=lambda done: min(1.0, 5 * done + 1e-3),
-            after_step=lambda step: teacher.follow(self.momentum),
+            schedule=lambda done: min(1.0, 5 * done + 1e-3),
+            after_step=lambda: teacher.update_parameters(network),
             seed=seed,
-            verbose=self.verbose,
-            title="temi",
         )
-        network.load_state_dict(teacher.network.state_dict())
-        network.head.copy_(recent.argmin())
+        network.load_state_dict(teacher.module.state_dict())
+        network.head.copy_(running_losses.argmin())

@@ -1,4 +1,4 @@
-"""X -> (Z, logits): the network on top of frozen features, its memberships, and its weights on disk."""
+"""The network on top of frozen features: embedding, cluster logits, memberships, and saved weights."""
 
 from .membership import gumbel_softmax
 from .network import Network, NetworkConfig

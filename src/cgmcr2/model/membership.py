@@ -1,4 +1,4 @@
-"""From logits to memberships. Training samples; prediction never does."""
+"""Memberships sampled from logits. Sampling is for training only; prediction is deterministic."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from torch import Tensor
 
 
 def gumbel_softmax(logits: Tensor, temperature: float = 1.0, *, generator: torch.Generator | None = None) -> Tensor:
-    """A relaxed one-hot sample of the categorical distribution that ``logits`` describe (Jang et al., 2017).
+    """Draw relaxed one-hot samples from the categorical distribution of ``logits`` (Jang et al., 2017).
 
-    ``softmax((logits + g) / temperature)`` with independent Gumbel noise ``g``, in at least float32.
+    Returns ``softmax((logits + g) / temperature)`` with independent Gumbel noise ``g``, computed in at least float32.
 
     Parameters
     ----------
     logits : (..., k)
-    temperature : above 0; towards 0 the samples become one-hot
-    generator : where the noise is drawn from, so that a step can be repeated exactly
+    temperature : above 0; samples approach one-hot vectors as it approaches 0
+    generator : random generator of the noise; default: torch's global one
 
     Returns
     -------
@@ -26,7 +26,7 @@ def gumbel_softmax(logits: Tensor, temperature: float = 1.0, *, generator: torch
     (torch.Size([4, 3]), True)
     """
     logits = logits if logits.dtype == torch.float64 else logits.float()
-    # -log of an exponential variate is a Gumbel variate, with no log(0) to fear at either end
+    # -log of an exponential variate is a Gumbel variate; the clamp avoids log(0)
     exponential = torch.empty_like(logits).exponential_(generator=generator)
     noise = -exponential.clamp_min(torch.finfo(logits.dtype).tiny).log()
     return ((logits + noise) / temperature).softmax(dim=-1)

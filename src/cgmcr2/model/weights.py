@@ -1,4 +1,4 @@
-"""A network on disk: ``model.safetensors`` and ``config.json``. Plain data, nothing that could execute."""
+"""Saving and loading a network as ``model.safetensors`` and ``config.json``. Loading executes no code."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ FORMAT = 1
 
 
 def save_network(network: Network, folder: Path, extra: dict[str, Any] | None = None) -> None:
-    """Write ``network`` into ``folder``; ``extra`` is kept beside its configuration."""
+    """Write ``network`` to ``folder``; the entries of ``extra`` are added to ``config.json``."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
     with replacing(folder / "model.safetensors") as temporary:
         save_file(tensors, temporary)
     config = {"format": FORMAT, "network": dataclasses.asdict(network.config), **(extra or {})}
-    write_json(folder / "config.json", config)  # last: a folder with a config is whole
+    write_json(folder / "config.json", config)  # written last: its presence marks a complete model
 
 
 def load_network(folder: Path) -> tuple[Network, dict[str, Any]]:
-    """The network that ``save_network`` wrote, in evaluation mode, and the whole of its ``config.json``."""
+    """Load a network written by ``save_network``, in evaluation mode, and the contents of its ``config.json``."""
     folder = Path(folder)
     path = folder / "config.json"
     if not path.is_file():
         raise FileNotFoundError(
-            f"{folder} is not a saved model: it has no config.json; give the folder that save made."
+            f"{folder} is not a saved model: it has no config.json; pass the folder that save() wrote."
         )
     config = json.loads(path.read_text(encoding="utf-8"))
     if config.get("format") != FORMAT:
         raise ValueError(
             f"{path} has format {config.get('format')!r}, but this version reads format {FORMAT}; "
-            "load it with the version that wrote it, or train anew."
+            "load it with the version that wrote it, or train a new model."
         )
-    with torch.device("meta"):  # the weights come from the file: do not draw random ones first
+    with torch.device("meta"):  # skip random initialisation: the weights come from the file
         network = Network(NetworkConfig(**config["network"]))
     network.load_state_dict(load_file(folder / "model.safetensors"), strict=True, assign=True)
     return network.eval(), config

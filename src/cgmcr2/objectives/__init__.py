@@ -1,4 +1,4 @@
-"""(Z, Pi, A) -> scalars: the coding rates, the affinities and the normalized cut. Needs torch and nothing else."""
+"""The paper's objective: coding rates R and Rc, affinities, and the normalized cut. Needs torch only."""
 
 from cgmcr2.objectives.affinity import Edges, cosine, cosine_topk, degrees, doubly_stochastic, gaussian
 from cgmcr2.objectives.cgmcr2 import CgMCR2Objective, Terms

@@ -1,13 +1,19 @@
-"""What every objective does first: check the shapes and leave reduced precision."""
+"""Input checks and numerical precision, shared by all objectives."""
 
 from __future__ import annotations
+
+import typing
+from typing import Any
 
 import torch
 from torch import Tensor
 
 
 def full_precision(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors in their common floating type, float32 at least: half precision loses the logarithm's small terms."""
+    """Cast the tensors to their common floating-point type, at least float32.
+
+    Half precision is too coarse for the log-determinants.
+    """
     dtype = torch.float32
     for tensor in tensors:
         dtype = torch.promote_types(dtype, tensor.dtype)
@@ -15,20 +21,18 @@ def full_precision(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def without_autocast(tensor: Tensor) -> torch.autocast:
-    """A context in which autocast does not take the products of float32 tensors back to half precision."""
+    """Return a context manager that disables autocast on the tensor's device."""
     return torch.autocast(tensor.device.type, enabled=False)
 
 
 def refuse_second_derivative() -> None:
-    """Raise where the gradient itself is to be differentiated, which a gradient by hand would silently get wrong."""
+    """Raise if a backward pass is itself being differentiated: hand-written gradients do not support it."""
     if torch.is_grad_enabled():
-        raise RuntimeError(
-            "The rates and the cut have no second derivative; do not ask for one with create_graph=True."
-        )
+        raise RuntimeError("The coding rates and the cut have no second derivative; do not use create_graph=True.")
 
 
 def check_embedding(Z: Tensor) -> None:
-    """Raise unless ``Z`` is a matrix with at least one row."""
+    """Raise unless ``Z`` is a matrix with at least one row and one column."""
     if Z.ndim != 2 or Z.shape[0] == 0 or Z.shape[1] == 0:
         raise ValueError(f"Z has shape {tuple(Z.shape)}; pass an embedding of shape (n, d) with n, d >= 1.")
 
@@ -42,6 +46,18 @@ def check_memberships(Pi: Tensor, n: int) -> None:
 
 
 def check_positive(name: str, value: float) -> None:
-    """Raise unless ``value`` is a number above zero."""
+    """Raise unless ``value`` is above zero."""
     if not value > 0:
         raise ValueError(f"{name} is {value}; pass a number above 0.")
+
+
+def check_choice(name: str, value: str, literal: Any) -> None:
+    """Raise unless ``value`` is one of the choices of a ``typing.Literal``.
+
+    >>> check_choice("color", "red", typing.Literal["green", "blue"])
+    Traceback (most recent call last):
+    ValueError: color is 'red'; choose one of 'green', 'blue'.
+    """
+    choices = typing.get_args(literal)
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}.")

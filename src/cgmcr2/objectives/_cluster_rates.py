@@ -1,13 +1,13 @@
-"""The rates of many clusters together with their derivatives: the kernels under ``cluster_coding_rate``.
+"""Log-determinants of many clusters and their derivatives: the kernels of ``cluster_coding_rate``.
 
 For a cluster with weights ``w (n,)`` that sum to one, and ``M = I + alpha Z' diag(w) Z (d, d)``:
 
 - ``rate = logdet M``;
-- ``quad_i = z_i' M^-1 z_i`` is its derivative with respect to ``alpha w_i``, also for a row with ``w_i = 0``;
-- ``pull_i = w_i M^-1 z_i`` is its derivative with respect to ``z_i``, up to the factor ``2 alpha``.
+- ``quad_i = z_i' M^-1 z_i`` is the derivative of the rate with respect to ``alpha w_i``, also where ``w_i = 0``;
+- ``pull_i = w_i M^-1 z_i`` is the derivative of the rate with respect to ``z_i``, up to the factor ``2 alpha``.
 
-All three come from one Cholesky factor. So they are computed at once, a chunk of clusters at a time, and nothing else
-is kept: no array of (clusters, d, n) or (clusters, d, d) ever exists.
+All three follow from one Cholesky factor. They are computed together for one chunk of clusters at a time, so that no
+array of size (clusters, d, n) or (clusters, d, d) exists.
 """
 
 from __future__ import annotations
@@ -19,51 +19,63 @@ from torch import Tensor
 
 from cgmcr2.objectives.coding_rate import log_det
 
-# The largest buffer of a chunk: it should stay in a CPU's last cache, and fill a GPU.
+# Largest buffer of a chunk: fits the last-level cache of a CPU, and keeps a GPU busy.
 _CHUNK_BYTES = {"cpu": 2**23, "cuda": 2**28}
 
 
 class Derivatives(NamedTuple):
-    """``quad`` (clusters, n), and ``pull`` (heads, n, d): the sum over a head's clusters, each times its share."""
+    """Output buffers of the kernels.
+
+    quad: (clusters, n). pull: (heads, n, d), summed over the clusters of a head, each times its share of the rows.
+    """
 
     quad: Tensor
     pull: Tensor
 
 
 def rates_by_rows(
-    Z: Tensor, clusters: Tensor, head: int, weights: Tensor, share: Tensor, alpha: float, out: Derivatives | None
+    Z: Tensor,
+    clusters: Tensor,
+    head: int,
+    weights: Tensor,
+    share: Tensor,
+    alpha: float,
+    out: Derivatives | None,
+    *,
+    chunk_bytes: int | None = None,
 ) -> Tensor:
-    """The rates of clusters of one head that have many members, from the d x d form with every row.
+    """Rates of large clusters of one head, by d x d determinants over all rows.
 
     Args:
         Z: embedding (n, d).
-        clusters: (c,) places of these clusters in ``out.quad``.
-        head: place of their head in ``out.pull``.
+        clusters: (c,) indices of the clusters in ``out.quad``.
+        head: index of their head in ``out.pull``.
         weights: (c, n).
-        share: (c,).
+        share: (c,) fraction of the rows in each cluster.
         alpha: factor of the weights in ``M``.
-        out: where the derivatives are written; ``None`` if they are not needed.
+        out: buffers for the derivatives, or ``None`` to compute the rates only.
+        chunk_bytes: largest buffer; by default depends on the device.
 
     Returns:
         Rates (c,).
     """
     n, d = Z.shape
     columns = Z.T.contiguous()
-    pulled = torch.zeros_like(columns)
+    pull = torch.zeros_like(columns)
     rates = []
-    for chunk, w, part in _chunks(n * d, clusters, weights, share):
+    for chunk, w, chunk_share in _chunks(n * d, chunk_bytes, clusters, weights, share):
         M = _lower_half(columns, w).mul_(alpha)
         M.diagonal(dim1=-2, dim2=-1).add_(1)
         factor, failed = torch.linalg.cholesky_ex(M)
         rates.append(log_det(factor, failed))
         if out is not None:
-            inverse = torch.cholesky_inverse(factor).mT.reshape(-1, d)  # symmetric, and contiguous only transposed
-            solved = (inverse @ columns).view(-1, d, n)  # (c d, d) x (d, n) -> (c d, n): every M^-1 z
-            for one, scaled in zip(solved, w * part.unsqueeze(-1), strict=True):
-                pulled.addcmul_(one, scaled)  # a single pass over memory, where a sum over clusters takes three
-            out.quad[chunk] = solved.mul_(columns).sum(1)
+            inverse = torch.cholesky_inverse(factor).mT.reshape(-1, d)  # symmetric; its transpose is contiguous
+            solutions = (inverse @ columns).view(-1, d, n)  # M^-1 Z': (c d, d) x (d, n) -> (c d, n)
+            for solution, scaled in zip(solutions, w * chunk_share.unsqueeze(-1), strict=True):
+                pull.addcmul_(solution, scaled)  # one pass over memory; a batched sum takes three
+            out.quad[chunk] = solutions.mul_(columns).sum(1)
     if out is not None:
-        out.pull[head] += pulled.T
+        out.pull[head] += pull.T
     return torch.cat(rates)
 
 
@@ -76,23 +88,26 @@ def rates_by_members(
     share: Tensor,
     alpha: float,
     out: Derivatives | None,
-    everywhere: bool,
+    all_rows: bool,
+    *,
+    chunk_bytes: int | None = None,
 ) -> Tensor:
-    """The rates of clusters of which only some rows are members, from the smaller of the d x d and the m x m form.
+    """Rates of clusters with m members each, by the smaller of the d x d and the m x m determinant.
 
-    The latter is ``G = I + B B'`` with ``B = sqrt(alpha w) Z`` of the members: ``logdet G = logdet M`` and
-    ``B M^-1 = G^-1 B``; with ``G = F F'`` every row, member or not, has ``quad = z'z - |F^-1 B z|^2``.
+    The m x m matrix is ``G = I + B B'`` with ``B = sqrt(alpha w) Z`` of the members. It satisfies
+    ``logdet G = logdet M`` and ``B M^-1 = G^-1 B``. With ``G = F F'``, ``quad = z'z - |F^-1 B z|^2`` for every row z.
 
     Args:
         Z: embedding (n, d).
-        clusters: (c,) places of these clusters in ``out.quad``.
-        heads: (c,) places of their heads in ``out.pull``.
-        rows: (c, m) members of each, all different.
-        weights: (c, m) of the members; the other rows' are taken as 0.
-        share: (c,).
+        clusters: (c,) indices of the clusters in ``out.quad``.
+        heads: (c,) indices of their heads in ``out.pull``.
+        rows: (c, m) members of each cluster, without duplicates.
+        weights: (c, m) of the members; all other weights are taken as 0.
+        share: (c,) fraction of the rows in each cluster.
         alpha: factor of the weights in ``M``.
-        out: where the derivatives are written; ``None`` if they are not needed. ``out.quad`` holds ``z'z`` before.
-        everywhere: write ``quad`` for all rows, not for the members only; ``m`` must not exceed d then.
+        out: buffers for the derivatives, or ``None`` to compute the rates only. ``out.quad`` must contain ``z'z``.
+        all_rows: write ``quad`` for all rows, not only for the members; requires ``m <= d``.
+        chunk_bytes: largest buffer; by default depends on the device.
 
     Returns:
         Rates (c,).
@@ -101,7 +116,8 @@ def rates_by_members(
     m = rows.shape[1]
     identity = torch.eye(min(m, d), dtype=Z.dtype, device=Z.device)
     rates = []
-    for chunk, head, i, w, part in _chunks(m * (n if everywhere else d), clusters, heads, rows, weights, share):
+    entries = m * (n if all_rows else d)
+    for chunk, head, i, w, chunk_share in _chunks(entries, chunk_bytes, clusters, heads, rows, weights, share):
         members = Z[i]  # (c, m, d)
         root = (alpha * w).sqrt().unsqueeze(-1)
         B = members * root
@@ -111,26 +127,26 @@ def rates_by_members(
         if out is None:
             continue
         inverse = torch.cholesky_inverse(factor)
-        solved = inverse @ B if m <= d else B @ inverse  # B M^-1 (c, m, d)
-        pulls = solved * (root * (part / alpha).view(-1, 1, 1))
-        out.pull.view(-1, d).index_add_(0, (head.unsqueeze(-1) * n + i).flatten(), pulls.view(-1, d))
-        if everywhere:
+        solution = inverse @ B if m <= d else B @ inverse  # B M^-1 (c, m, d)
+        pull = solution * (root * (chunk_share / alpha).view(-1, 1, 1))
+        out.pull.view(-1, d).index_add_(0, (head.unsqueeze(-1) * n + i).flatten(), pull.view(-1, d))
+        if all_rows:
             whitened = torch.linalg.solve_triangular(factor, B, upper=False).reshape(-1, d)
             explained = (whitened @ Z.T).view(-1, m, n)  # (c m, d) x (d, n) -> (c m, n)
             out.quad[chunk] -= explained.square_().sum(1)
         else:
             root = root.squeeze(-1)
-            quad = (solved * members).sum(-1) / root
+            quad = (solution * members).sum(-1) / root
             out.quad[chunk.unsqueeze(-1), i] = torch.where(root > 0, quad, members.square().sum(-1))
     return torch.cat(rates)
 
 
 def _lower_half(columns: Tensor, w: Tensor) -> Tensor:
-    """``Z' diag(w) Z`` (c, d, d) for each row of ``w`` (c, n), right in the lower triangle only."""
+    """``Z' diag(w) Z`` (c, d, d) for each row of ``w`` (c, n); only the lower triangle is valid."""
     (d, n), c = columns.shape, len(w)
     weighted = columns.unsqueeze(1) * w  # (d, c, n)
     M = columns.new_empty(c, d, d)
-    step = max(32, -(-d // 4))  # four steps save 3/8 of the product
+    step = max(32, -(-d // 4))  # four steps save 3/8 of the operations
     for start in range(0, d, step):
         stop = min(start + step, d)
         block = weighted[start:stop].view(-1, n) @ columns[:stop].T  # (b c, n) x (n, e) -> (b c, e)
@@ -138,8 +154,9 @@ def _lower_half(columns: Tensor, w: Tensor) -> Tensor:
     return M
 
 
-def _chunks(entries: int, *tensors: Tensor) -> zip[tuple[Tensor, ...]]:
-    """The tensors split alike along the clusters, each of which needs so many entries of working memory."""
-    like = tensors[-1]
-    size = max(1, _CHUNK_BYTES.get(like.device.type, 2**28) // (entries * like.element_size()))
+def _chunks(entries: int, chunk_bytes: int | None, *tensors: Tensor) -> zip[tuple[Tensor, ...]]:
+    """Split the tensors along their first dimension, the clusters; a cluster needs ``entries`` of working memory."""
+    weights = tensors[-1]
+    chunk_bytes = chunk_bytes or _CHUNK_BYTES.get(weights.device.type, 2**28)
+    size = max(1, chunk_bytes // (entries * weights.element_size()))
     return zip(*(torch.split(tensor, size) for tensor in tensors), strict=True)

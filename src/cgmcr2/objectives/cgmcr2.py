@@ -1,4 +1,4 @@
-"""The objective of CgMCR²: the two coding rates and the normalized cut, put together."""
+"""The objective of CgMCR²: both coding rates and the normalized cut."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cgmcr2.objectives._checks import check_embedding, check_positive, full_precision
+from cgmcr2.objectives._checks import check_choice, check_embedding, check_positive, full_precision
 from cgmcr2.objectives.affinity import Edges, cosine, cosine_topk, doubly_stochastic, gaussian
 from cgmcr2.objectives.cluster_coding_rate import cluster_coding_rate
 from cgmcr2.objectives.coding_rate import coding_rate
@@ -17,10 +17,10 @@ Affinity = Literal["cosine_topk", "gaussian", "doubly_stochastic", "cosine"]
 
 
 class Terms(NamedTuple):
-    """The objective by its terms: ``total = -R + Rc + cut + penalty``, of those that are on; the others are 0.
+    """The objective and its terms: ``total = -R + Rc + cut + penalty``; terms that are switched off are 0.
 
-    All but ``R`` (a scalar) have one entry a head where ``Pi`` has heads, else they are scalars; ``volumes`` is (...,
-    k); ``penalty`` carries its weight gamma.
+    ``R`` is a scalar. The others have one entry per head if ``Pi`` has heads, and are scalars otherwise; ``volumes`` is
+    (..., k). ``penalty`` includes its weight gamma.
     """
 
     total: Tensor
@@ -32,17 +32,17 @@ class Terms(NamedTuple):
 
 
 class CgMCR2Objective(nn.Module):
-    """The paper's objective, to be minimised: ``-R(Z) + Rc(Z, Pi) + Lncut(Pi; A)`` (warm-up: without ``Rc``).
+    """The paper's objective, to be minimised: ``-R(Z) + Rc(Z, Pi) + Lncut(Pi; A)``; the warm-up omits ``Rc``.
 
     Args:
         eps: distortion of both coding rates.
         gamma: weight of the cut's penalty.
         s: entries of the affinity kept in each row; ``None`` keeps all (Gaussian kernel only).
-        affinity: how ``A`` comes from the batch's ``Z``: ``"cosine_topk"`` (the paper's), ``"gaussian"``,
+        affinity: affinity ``A`` of the batch: ``"cosine_topk"`` (the paper's), ``"gaussian"``,
             ``"doubly_stochastic"`` or ``"cosine"`` (no post-processing).
         penalty: ``"squared"`` (the paper's) or ``"norm"`` (the released code's); see :func:`normalized_cut`.
         sigma: bandwidth of the Gaussian kernel.
-        tolerance: relative error allowed in ``Rc`` from leaving out negligible memberships.
+        tolerance: relative error allowed in ``Rc`` for leaving out negligible memberships.
 
     >>> import torch
     >>> terms = CgMCR2Objective(eps=0.5, gamma=5.0, s=1)(torch.eye(2), torch.eye(2))
@@ -63,10 +63,8 @@ class CgMCR2Objective(nn.Module):
     ) -> None:
         super().__init__()
         check_positive("eps", eps)
-        if affinity not in ("cosine_topk", "gaussian", "doubly_stochastic", "cosine"):
-            raise ValueError(
-                f'affinity is {affinity!r}; choose "cosine_topk", "gaussian", "doubly_stochastic" or "cosine".'
-            )
+        check_choice("affinity", affinity, Affinity)
+        check_choice("penalty", penalty, Penalty)
         if affinity == "cosine_topk" and s is None:
             raise ValueError('affinity "cosine_topk" needs s, the number of entries kept in each row.')
         self.eps = eps
@@ -87,28 +85,28 @@ class CgMCR2Objective(nn.Module):
         use_cut: bool = True,
         A: Tensor | Edges | None = None,
     ) -> Terms:
-        """The terms for a batch.
+        """Compute the terms for a batch.
 
         Args:
-            Z: embedding (n, d); rows are normalised here, so it does not matter whether they were before.
+            Z: embedding (n, d); rows are normalised here.
             Pi: memberships (n, k) or (heads, n, k).
-            use_rate, use_cluster_rate, use_cut: which terms are on; one that is off is 0 and costs nothing.
-            A: an affinity to use in place of the batch's own.
+            use_rate, use_cluster_rate, use_cut: whether to compute each term; a term that is switched off is 0.
+            A: affinity to use instead of the one computed from ``Z``.
         """
         check_embedding(Z)
         (Z,) = full_precision(Z)
         Z = functional.normalize(Z, dim=-1)
-        off = Z.new_zeros(Pi.shape[:-2])
+        zero = Z.new_zeros(Pi.shape[:-2])
         R = coding_rate(Z, self.eps) if use_rate else Z.new_zeros(())
-        Rc = cluster_coding_rate(Z, Pi, self.eps, tolerance=self.tolerance) if use_cluster_rate else off
-        cut, penalty, volumes = off, off, Z.new_zeros((*Pi.shape[:-2], Pi.shape[-1]))
+        Rc = cluster_coding_rate(Z, Pi, self.eps, tolerance=self.tolerance) if use_cluster_rate else zero
+        cut, penalty, volumes = zero, zero, Z.new_zeros((*Pi.shape[:-2], Pi.shape[-1]))
         if use_cut:
             cut, residual, volumes = cut_terms(Pi, self.graph(Z) if A is None else A)
             penalty = cut_penalty(residual, self.gamma, Pi.shape[-1], self.penalty)
         return Terms(-R + Rc + cut + penalty, R, Rc, cut, penalty, volumes)
 
     def graph(self, Z: Tensor) -> Tensor | Edges:
-        """The affinity of a batch ``Z`` (n, d), detached."""
+        """Return the affinity of a batch ``Z`` (n, d), without gradient."""
         if self.affinity == "cosine_topk":
             assert self.s is not None
             return cosine_topk(Z, self.s)
@@ -117,5 +115,4 @@ class CgMCR2Objective(nn.Module):
         return doubly_stochastic(Z) if self.affinity == "doubly_stochastic" else cosine(Z)
 
     def extra_repr(self) -> str:
-        """The settings, for ``print``."""
         return f"eps={self.eps}, gamma={self.gamma}, s={self.s}, affinity={self.affinity!r}, penalty={self.penalty!r}"

@@ -1,4 +1,4 @@
-"""The coding rate R: how many nats it takes to describe the rows of Z up to a distortion eps."""
+"""The coding rate R: the nats needed to encode the rows of Z up to a distortion eps."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from cgmcr2.objectives._checks import (
 
 
 def coding_rate(Z: Tensor, eps: float) -> Tensor:
-    r"""Coding rate of an embedding (the paper's first term, to be maximised).
+    r"""Coding rate R of an embedding (the paper's first term, to be maximised).
 
     .. math:: R(Z; \epsilon) = \log\det\left(I + \frac{d}{n \epsilon^2} Z^\top Z\right)
 
-    where ``Z (n, d)`` is the embedding, usually with rows of unit length, and ``eps`` the distortion allowed.
-    Of the two equal determinants, d x d and n x n, the smaller is computed; by Cholesky and in float32 or better, also
-    for half-precision input and under autocast. Input that is not finite gives NaN, not an exception.
+    where ``Z (n, d)`` is the embedding, usually with unit rows, and ``eps`` is the distortion.
+
+    The d x d and the n x n determinant are equal; the smaller one is computed, by Cholesky factorisation and in at
+    least float32, also for half-precision input and under autocast. Non-finite input gives NaN, not an exception.
 
     Args:
         Z: embedding (n, d).
@@ -32,7 +33,7 @@ def coding_rate(Z: Tensor, eps: float) -> Tensor:
     Returns:
         A scalar, differentiable with respect to ``Z``.
 
-    >>> Z = torch.eye(2)  # c = d / (n eps^2) = 4: det(I + 4 I) = 25
+    >>> Z = torch.eye(2)  # d / (n eps^2) = 4, so det(I + 4 I) = 25
     >>> round(coding_rate(Z, eps=0.5).exp().item(), 3)
     25.0
     """
@@ -46,7 +47,7 @@ def coding_rate(Z: Tensor, eps: float) -> Tensor:
 
 
 class _CodingRate(torch.autograd.Function):
-    """``logdet(I + c Z'Z)``, whose gradient ``2 c Z (I + c Z'Z)^-1`` is solved with the same Cholesky factor."""
+    """``logdet(I + c Z'Z)``. The gradient ``2 c Z (I + c Z'Z)^-1`` reuses the Cholesky factor."""
 
     @staticmethod
     def forward(ctx: Any, Z: Tensor, c: float) -> Tensor:
@@ -63,14 +64,15 @@ class _CodingRate(torch.autograd.Function):
         refuse_second_derivative()
         Z, factor = ctx.saved_tensors
         n, d = Z.shape
-        solved = torch.cholesky_solve(Z, factor) if n < d else torch.cholesky_solve(Z.T, factor).T
-        return 2 * ctx.c * grad * solved, None
+        solution = torch.cholesky_solve(Z, factor) if n < d else torch.cholesky_solve(Z.T, factor).T
+        return 2 * ctx.c * grad * solution, None
 
 
 def log_det(factor: Tensor, failed: Tensor) -> Tensor:
-    """``logdet`` of matrices (..., m, m) from their ``cholesky_ex`` (LU is silently wrong in some builds).
+    """Log-determinant of matrices (..., m, m), given the two outputs of ``torch.linalg.cholesky_ex``.
 
-    NaN where the factorisation failed: that needs input that is not finite, for the matrices are at least ``I``.
+    NaN where the factorisation failed, which happens for non-finite input only: the matrices are at least ``I``.
+    ``torch.logdet`` is not used because its LU factorisation is silently wrong in some builds.
     """
     value: Tensor = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     return value.masked_fill(failed > 0, torch.nan)

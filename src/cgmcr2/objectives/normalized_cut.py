@@ -1,4 +1,4 @@
-"""The normalized cut: how much affinity the clusters cut through, and how far they are from a partition."""
+"""The relaxed normalized cut of a graph, and its orthogonality penalty."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from cgmcr2.objectives._checks import check_memberships, full_precision, refuse_second_derivative, without_autocast
+from cgmcr2.objectives._checks import (
+    check_choice,
+    check_memberships,
+    full_precision,
+    refuse_second_derivative,
+    without_autocast,
+)
 from cgmcr2.objectives.affinity import Edges, degrees
 
 Penalty = Literal["squared", "norm"]
 
 
 class CutTerms(NamedTuple):
-    """The parts of the normalized cut; each has one entry a head where ``Pi`` has heads.
+    """The parts of the normalized cut, one entry per head if ``Pi`` has heads.
 
-    trace: ``tr(H'LH)``, the normalized cut itself, between 0 and k. residual: ``||H'DH - I||_F^2``, how far the
-    clusters are from a partition. volumes: ``Pi'deg`` (..., k), each cluster's share of the degrees.
+    trace: ``tr(H'LH)``, the normalized cut itself, between 0 and k. residual: ``||H'DH - I||_F^2``, zero for a hard
+    partition. volumes: ``Pi'deg`` (..., k), the sum of the degrees in each cluster.
     """
 
     trace: Tensor
@@ -33,20 +39,21 @@ def normalized_cut(Pi: Tensor, A: Tensor | Edges, gamma: float, *, penalty: Pena
         \qquad H = \Pi\, \mathrm{diag}(\Pi^\top \mathrm{deg})^{-1/2}
 
     where ``deg`` are the row sums of ``A``, ``D = diag(deg)`` and ``L = D - A``. For a hard partition the penalty is
-    zero and the trace is the normalized cut: the sum over clusters of (affinity that leaves it) / (its volume).
+    zero and the trace is the normalized cut: the sum over clusters of (weight of the edges that leave the cluster) /
+    (volume of the cluster).
 
-    A cluster without volume has ``H_l = 0``, the limit as it empties: it costs nothing in the trace and 1 in
-    ``||H'DH - I||_F^2``, that is gamma/2, and its gradient is zero. Giving a cluster's rows to another one lowers the
-    trace of a partition by at most 2 (by 1 on a graph without structure), so with gamma > 4 emptying never pays.
+    A cluster of volume zero has ``H_l = 0``, the limit as its memberships vanish: it adds 0 to the trace and 1 to
+    ``||H'DH - I||_F^2``, that is gamma/2 to the loss, and its gradient is zero. Merging two clusters of a partition
+    lowers the trace by at most 2 (by 1 on a graph without structure), so with gamma > 4 an empty cluster never pays.
 
     Args:
         Pi: memberships (n, k) or (heads, n, k).
-        A: affinity, dense (n, n) and symmetric or as :class:`Edges`; a constant, it gets no gradient.
+        A: affinity, dense (n, n) and symmetric, or :class:`Edges`; it gets no gradient.
         gamma: weight of the penalty.
         penalty: ``"squared"`` as above, or ``"norm"`` for the released code's ``gamma * ||H'DH - I||_F / k``.
 
     Returns:
-        A scalar for ``Pi`` (n, k), or one value a head (heads,).
+        A scalar for ``Pi`` (n, k), or one value per head (heads,).
 
     >>> A = torch.tensor([[0.0, 3, 1], [3, 0, 0], [1, 0, 0]])  # clusters {0, 1} and {2}: 1/7 + 1/1
     >>> Pi = torch.tensor([[1.0, 0], [1, 0], [0, 1]])
@@ -58,21 +65,20 @@ def normalized_cut(Pi: Tensor, A: Tensor | Edges, gamma: float, *, penalty: Pena
 
 
 def cut_penalty(residual: Tensor, gamma: float, k: int, penalty: Penalty = "squared") -> Tensor:
-    """The weighted penalty for a residual ``||H'DH - I||_F^2`` of :func:`cut_terms`.
+    """Weighted penalty of k clusters for the residual ``||H'DH - I||_F^2`` of :func:`cut_terms`.
 
     >>> cut_penalty(torch.tensor(4.0), gamma=3.0, k=2), cut_penalty(torch.tensor(4.0), gamma=3.0, k=2, penalty="norm")
     (tensor(6.), tensor(3.))
     """
+    check_choice("penalty", penalty, Penalty)
     if penalty == "squared":
         return residual * (gamma / 2)
-    if penalty == "norm":
-        positive = residual > 0  # the norm has no gradient at 0; take zero, as torch.norm does
-        return torch.where(positive, residual, 1).sqrt() * positive * (gamma / k)
-    raise ValueError(f'penalty is {penalty!r}; choose "squared" or "norm".')
+    positive = residual > 0  # the norm has no gradient at 0; use zero, as torch.norm does
+    return torch.where(positive, residual, 1).sqrt() * positive * (gamma / k)
 
 
 def cut_terms(Pi: Tensor, A: Tensor | Edges) -> CutTerms:
-    """The trace, the residual of the penalty, and the clusters' volumes; see :func:`normalized_cut`.
+    """Trace, residual of the penalty, and cluster volumes; see :func:`normalized_cut`.
 
     >>> A = torch.tensor([[0.0, 3, 1], [3, 0, 0], [1, 0, 0]])
     >>> cut_terms(torch.tensor([[1.0, 0], [1, 0], [0, 1]]), A).volumes
@@ -83,16 +89,16 @@ def cut_terms(Pi: Tensor, A: Tensor | Edges) -> CutTerms:
     if not isinstance(A, Edges) and A.shape != (n, n):
         raise ValueError(f"A has shape {tuple(A.shape)}; pass a square affinity (n, n) or Edges.")
     if (A.weights if isinstance(A, Edges) else A).requires_grad:
-        raise ValueError("A requires a gradient, which the cut does not give; pass A.detach().")
+        raise ValueError("A requires a gradient, but the cut does not provide one; pass A.detach().")
     with without_autocast(Pi):
         Pi, deg = full_precision(Pi, degrees(A))
         return CutTerms(*_CutTerms.apply(Pi, deg, _product(A, Pi.detach())))  # type: ignore[no-untyped-call]
 
 
 class _CutTerms(torch.autograd.Function):
-    """The terms with a gradient by hand: the product with A is used again, and H'DH costs one product of its size.
+    """The terms with a hand-written gradient, which reuses the product ``A Pi``.
 
-    With ``v`` the volumes, ``E = H'DH``, ``e`` its diagonal, ``a`` that of ``H'AH`` and ``X = E - I``:
+    With ``v`` the volumes, ``E = H'DH``, ``e`` its diagonal, ``a`` the diagonal of ``H'AH`` and ``X = E - I``:
 
         d trace / d Pi    = 2 (D Pi - A Pi) / v - deg (e - a)' / v
         d residual / d Pi = 4 D Pi (X_lm / sqrt(v_l v_m)) - 2 deg (sum_m X_lm E_lm)' / v
@@ -103,9 +109,9 @@ class _CutTerms(torch.autograd.Function):
     def forward(ctx: Any, Pi: Tensor, deg: Tensor, product: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weighted = deg.unsqueeze(-1) * Pi  # D Pi (..., n, k)
         volumes = weighted.sum(-2)  # (..., k)
-        # A volume this far below the whole is rounding error: its cluster is empty, and 1 / volume would overflow.
-        alive = volumes > torch.finfo(Pi.dtype).eps ** 2 * deg.sum()
-        scale = torch.where(alive, volumes, 1).rsqrt() * alive  # 1 / sqrt(v)
+        # A volume below eps^2 of the total is rounding error: treat the cluster as empty, or 1 / volume overflows.
+        nonempty = volumes > torch.finfo(Pi.dtype).eps ** 2 * deg.sum()
+        scale = torch.where(nonempty, volumes, 1).rsqrt() * nonempty  # 1 / sqrt(v)
         inner = Pi.mT @ weighted * (scale.unsqueeze(-1) * scale.unsqueeze(-2))  # E (..., k, k)
         cut = inner.diagonal(dim1=-2, dim2=-1) - (Pi * product).sum(-2) * scale.square()  # e - a (..., k)
         residual = inner - torch.eye(Pi.shape[-1], dtype=Pi.dtype, device=Pi.device)
@@ -128,8 +134,8 @@ class _CutTerms(torch.autograd.Function):
 
 
 def _product(A: Tensor | Edges, Pi: Tensor) -> Tensor:
-    """``A Pi`` (..., n, k), from the edges alone where they are few."""
-    if isinstance(A, Edges) and len(A.weights) * 32 < A.n**2:  # measured: one edge costs as much as 32 entries
+    """``A Pi`` (..., n, k), by sparse multiplication if ``A`` has few edges."""
+    if isinstance(A, Edges) and len(A.weights) * 32 < A.n**2:  # measured: an edge costs as much as 32 dense entries
         columns = Pi.movedim(-2, 0)  # (n, ..., k)
         return A.product(columns.reshape(A.n, -1)).view(columns.shape).movedim(0, -2)
     return (A.dense() if isinstance(A, Edges) else A).to(Pi.dtype) @ Pi

@@ -1,4 +1,4 @@
-"""What the authors' released code computes, so that numbers can be compared like with like."""
+"""The objective as the authors' released code computes it, for comparison with the paper's."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from cgmcr2.objectives.coding_rate import coding_rate
 
 
 class ReleasedObjective(nn.Module):
-    """The objective of the released code, with the face of :class:`CgMCR2Objective`.
+    """The objective of the authors' released code, with the interface of :class:`CgMCR2Objective`.
 
-    It differs from the paper in that
+    Differences from the paper:
 
-    - ``eps`` stands for the paper's eps squared, and both rates carry a factor 1/2;
-    - the penalty is ``gamma * ||H'DH - I||_F / k``, with 1e-6 added to every volume;
-    - the affinity is the inner product of the *un-normalised* embedding, through a learnable soft threshold, times 1/k;
-      of each row the ``s`` largest entries are kept (and ties with the smallest of them), then the row is scaled to
-      length 1. It keeps self-loops and negative entries, is not symmetric, degrees are its column sums, and the
-      gradient of the cut flows through it into the embedding. Nothing forbids a negative volume: the cut is then NaN,
-      as there.
+    - ``eps`` is the paper's eps squared, and both rates have a factor 1/2.
+    - The penalty is ``gamma * ||H'DH - I||_F / k``, and 1e-6 is added to every volume.
+    - The affinity is the inner product of the *un-normalised* embedding after a learnable soft threshold, times 1/k.
+      Each row keeps its ``s`` largest entries (and entries tied with the smallest of them) and is scaled to unit
+      length. The affinity keeps self-loops and negative entries, is not symmetric, its degrees are column sums, and
+      the cut's gradient flows through it into the embedding. A negative volume is possible; the cut is then NaN, as
+      in the released code.
 
-    The soft threshold is a parameter of this module (``bias``, starting at 0): give it to the optimizer with those of
-    the network. The released code also adds 1e-8 to every cluster's size; in float32 that changes nothing unless a
-    cluster is empty, where either way it contributes 0.
+    The soft threshold is a parameter of this module (``bias``, initially 0): pass it to the optimizer together with the
+    network's parameters. The released code also adds 1e-8 to every cluster size, which has no effect in float32 unless
+    a cluster is empty; an empty cluster contributes 0 in both.
 
     Args:
-        eps: the released code's ``eps`` (0.5 there), the square of the paper's.
+        eps: the released code's ``eps`` (default there: 0.5), the square of the paper's.
         gamma: weight of the penalty.
-        s: entries kept in each row (``nz`` there).
-        tolerance: relative error allowed in ``Rc`` from leaving out negligible memberships.
+        s: entries kept in each row (``nz`` in the released code).
+        tolerance: relative error allowed in ``Rc`` for leaving out negligible memberships.
 
     >>> terms = ReleasedObjective(eps=0.5, gamma=100.0, s=1)(torch.eye(2), torch.eye(2))
     >>> [round(value, 3) for value in (terms.R.item(), terms.Rc.item(), terms.cut.item())]
@@ -70,37 +70,35 @@ class ReleasedObjective(nn.Module):
         use_cut: bool = True,
         A: Tensor | Edges | None = None,
     ) -> Terms:
-        """The terms for a batch.
+        """Compute the terms for a batch.
 
         Args:
-            Z: embedding (n, d) as the network gives it, *not* normalised: the affinity needs it so; the rates' is
-                normalised here.
+            Z: embedding (n, d), *not* normalised: the affinity uses its lengths, and the rates normalise it here.
             Pi: memberships (n, k) or (heads, n, k).
-            use_rate, use_cluster_rate, use_cut: which terms are on; one that is off is 0 and costs nothing.
-            A: an affinity to use in place of the batch's own.
+            use_rate, use_cluster_rate, use_cut: whether to compute each term; a term that is switched off is 0.
+            A: affinity to use instead of the one computed from ``Z``.
         """
         check_embedding(Z)
         check_memberships(Pi, len(Z))
         Z, Pi = full_precision(Z, Pi)
         unit = functional.normalize(Z, dim=-1)
         eps = math.sqrt(self.eps)
-        off = Z.new_zeros(Pi.shape[:-2])
+        zero = Z.new_zeros(Pi.shape[:-2])
         R = coding_rate(unit, eps) / 2 if use_rate else Z.new_zeros(())
-        Rc = cluster_coding_rate(unit, Pi, eps, tolerance=self.tolerance) / 2 if use_cluster_rate else off
-        cut, penalty, volumes = off, off, Z.new_zeros((*Pi.shape[:-2], Pi.shape[-1]))
+        Rc = cluster_coding_rate(unit, Pi, eps, tolerance=self.tolerance) / 2 if use_cluster_rate else zero
+        cut, penalty, volumes = zero, zero, Z.new_zeros((*Pi.shape[:-2], Pi.shape[-1]))
         if use_cut:
             graph = self.graph(Z, Pi.shape[-1]) if A is None else A
             cut, penalty, volumes = self._cut(Pi, graph.dense() if isinstance(graph, Edges) else graph)
         return Terms(-R + Rc + cut + penalty, R, Rc, cut, penalty, volumes)
 
     def graph(self, Z: Tensor, k: int) -> Tensor:
-        """The affinity (n, n) of a batch ``Z`` (n, d), un-normalised, for ``k`` clusters; differentiable."""
+        """Return the affinity (n, n) of a batch ``Z`` (n, d), not normalised, for ``k`` clusters; differentiable."""
         with without_autocast(Z):
             similarity = Z @ Z.T
             shrunk = similarity.sign() * functional.relu(similarity.abs() - self.bias) / k
-            smallest_kept = shrunk.topk(min(self.s, len(Z)), dim=-1).values[:, -1:]
-            kept = torch.where(shrunk >= smallest_kept, shrunk, 0)
-            return functional.normalize(kept, dim=-1)
+            threshold = shrunk.topk(min(self.s, len(Z)), dim=-1).values[:, -1:]
+            return functional.normalize(torch.where(shrunk >= threshold, shrunk, 0), dim=-1)
 
     def _cut(self, Pi: Tensor, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         k = Pi.shape[-1]
@@ -116,5 +114,4 @@ class ReleasedObjective(nn.Module):
         return cut, penalty, volumes
 
     def extra_repr(self) -> str:
-        """The settings, for ``print``."""
         return f"eps={self.eps}, gamma={self.gamma}, s={self.s}"
