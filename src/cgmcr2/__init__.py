@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .encoders import load_encoder
     from .estimator import CgMCR2
     from .features import FeatureStore
-    from .runs import cluster_images
+    from .pipeline import cluster_images
 
 __version__ = "0.1.0"
 __all__ = ["CgMCR2", "Clustering", "FeatureStore", "cluster_images", "load_encoder"]
@@ -19,7 +19,7 @@ _HOMES = {
     "CgMCR2": "estimator",
     "Clustering": "clustering",
     "FeatureStore": "features",
-    "cluster_images": "runs",
+    "cluster_images": "pipeline",
     "load_encoder": "encoders",
 }
 

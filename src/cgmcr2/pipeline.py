@@ -1,0 +1,48 @@
+"""From images to a run folder with its report: embed, fit, label, write the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cgmcr2.estimator import CgMCR2
+from cgmcr2.report import report_run
+from cgmcr2.runs import RunResult, fit_images
+from cgmcr2.runs.folder import StrPath
+
+
+def cluster_images(
+    source: StrPath,
+    n_clusters: int | str,
+    folder: StrPath,
+    *,
+    data: StrPath | None = None,
+    download: bool = False,
+    encoder: str = "bundled",
+    report: bool = True,
+    progress: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> RunResult:
+    """Cluster a folder, list or archive of images into a run folder; an interrupted run is resumed.
+
+    The run folder then holds ``labels.csv``, ``report.html``, the model, and ``errors.csv`` if files could not be read.
+
+    Parameters
+    ----------
+    source : folder, list or archive of images; or the name of a data set whose files are in ``data``
+    n_clusters : number of clusters, or "auto" to choose it from the data
+    folder : the run folder
+    data : folder of the data set's files
+    download : fetch missing files of the data set
+    encoder : image encoder, see ``load_encoder``
+    report : write ``report.html``
+    progress : show progress bars
+    settings : training settings, see ``CgMCR2``
+    **parameters : further parameters of ``CgMCR2``
+    """
+    model = CgMCR2(n_clusters, verbose=progress, settings=settings, **parameters)
+    result = fit_images(model, source, folder, data=data, download=download, encoder=encoder, progress=progress)
+    if report and not result.folder.report.exists():
+        report_run(result.folder, catalog=result.catalog)
+    return result

@@ -1,46 +1,45 @@
-"""What a run yields: for every image its cluster, how sure that is, and where it lies in the embedding."""
+"""The clusters of a set of images, as an immutable value."""
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cgmcr2._files import replacing, write_text
-from cgmcr2.clustering.geometry import ClusterFacts, cluster_facts
+from . import io
+from .geometry import cluster_energy
+from .hierarchy import Hierarchy, build_hierarchy
+from .io import COLUMNS, default_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cgmcr2.clustering.hierarchy import Hierarchy
-
-COLUMNS = ("path", "cluster", "name", "confidence", "margin", "outlier")
+BLOCK_ROWS = 65_536  # rows of the probabilities held at once: they may be larger than memory
 
 
 class Clustering:
-    """The clusters of n images. A value: ``rename`` and ``merge`` return a new one and leave this one as it was.
+    """The clusters of n images. Immutable: ``rename`` and ``merge`` return a new ``Clustering``.
 
-    Clusters keep their numbers. Merging 5 into 3 leaves cluster 5 empty and 7 stays 7, so that a number read on a
-    report, written in a note or predicted by the model keeps its meaning; ``merged`` remembers ``{5: 3}``.
+    Clusters keep their numbers. Merging 5 into 3 leaves cluster 5 empty and does not renumber 7, so a number in a
+    report, in a note or from the model keeps its meaning; ``merged`` is then ``{5: 3}``.
 
     Parameters
     ----------
-    ids : n distinct strings, such as the images' paths within their source
-    labels : (n,) the cluster of each image, in 0 ... k-1; a cluster may be empty
-    confidence : (n,) probability of that cluster; taken from ``probabilities`` when not given, else 1
-    margin : (n,) its lead over the next best cluster; likewise
-    outlier : (n,) how unusual the image is, 0 to 1; see ``cgmcr2.clustering.geometry.outlier_scores``; 0 when not given
-    embedding : (n, d) rows of unit length
-    probabilities : (n, k) rows that sum to 1
-    names : k distinct names; "Cluster 0", "Cluster 1", ... when not given
-    merged : for each cluster that was merged away, the cluster that took its images
+    ids : n distinct strings, such as the paths of the images within their source
+    labels : (n,) cluster of each image, in 0 ... k-1; a cluster may be empty
+    confidence : (n,) probability of that cluster; default: from ``probabilities``, or 1
+    margin : (n,) difference to the probability of the next best cluster; default: from ``probabilities``, or 1
+    outlier : (n,) how unusual the image is for its cluster, 0 to 1; default: 0
+    embedding : (n, d) unit rows
+    probabilities : (n, k) memberships; rows sum to 1
+    names : k distinct names; default: "Cluster 0", "Cluster 1", ...
+    merged : the target of each cluster that was merged into another
 
     Examples
     --------
@@ -75,41 +74,42 @@ class Clustering:
             None if probabilities is None else _frozen(probabilities, np.float32, n, 2, "probabilities")
         )
         k = self.labels.max(initial=-1) + 1 if self.probabilities is None else self.probabilities.shape[1]
-        self.names = list(names) if names is not None else [_default_name(c) for c in range(k)]
+        self.names = list(names) if names is not None else [default_name(c) for c in range(k)]
         self.merged = dict(merged or {})
         self._check()
         if confidence is None or margin is None:
-            sure, lead = _certainty(self.labels, self.probabilities)
-            confidence, margin = sure if confidence is None else confidence, lead if margin is None else margin
+            from_probabilities = _confidence_and_margin(self.labels, self.probabilities)
+            confidence = from_probabilities[0] if confidence is None else confidence
+            margin = from_probabilities[1] if margin is None else margin
         self.confidence: NDArray[np.float32] = _frozen(confidence, np.float32, n, 1, "confidence")
         self.margin: NDArray[np.float32] = _frozen(margin, np.float32, n, 1, "margin")
-        unusual = np.zeros(n, np.float32) if outlier is None else outlier
-        self.outlier: NDArray[np.float32] = _frozen(unusual, np.float32, n, 1, "outlier")
+        outlier = np.zeros(n, np.float32) if outlier is None else outlier
+        self.outlier: NDArray[np.float32] = _frozen(outlier, np.float32, n, 1, "outlier")
 
     def _check(self) -> None:
         k = len(self.names)
         if len(set(self.ids)) != len(self.ids):
-            raise ValueError("The same id was given for two images: every image needs an id of its own.")
+            raise ValueError("Two images have the same id; ids must be distinct.")
         if len(self.labels) and not (self.labels.min() >= 0 and self.labels.max() < k):
             low, high = self.labels.min(), self.labels.max()
-            raise ValueError(f"Labels go from {low} to {high}, but with {k} names they must be in 0 ... {k - 1}.")
+            raise ValueError(f"Labels range from {low} to {high}, but with {k} names they must be in 0 ... {k - 1}.")
         if self.probabilities is not None and self.probabilities.shape[1] != k:
-            raise ValueError(f"{self.probabilities.shape[1]} columns of probabilities do not fit {k} names.")
+            raise ValueError(f"The probabilities have {self.probabilities.shape[1]} columns, but there are {k} names.")
         for name in self.names:
             if not name.strip():
-                raise ValueError("A cluster's name is empty: give it at least one visible character.")
+                raise ValueError("The name of a cluster is empty; give it at least one visible character.")
         name, count = Counter(self.names).most_common(1)[0] if k else ("", 1)
         if count > 1:
-            raise ValueError(f"Two clusters are called {name!r}: choose another name, or merge them.")
+            raise ValueError(f"Two clusters are called {name!r}; choose another name, or merge them.")
 
     @property
     def n_clusters(self) -> int:
-        """k, the number of clusters, empty ones included."""
+        """Number of clusters k, including empty ones."""
         return len(self.names)
 
     @property
     def clusters(self) -> list[int]:
-        """The numbers of the clusters that have images.
+        """Numbers of the non-empty clusters.
 
         >>> Clustering(["a", "b"], [2, 0]).clusters
         [0, 2]
@@ -125,7 +125,7 @@ class Clustering:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Clustering):
             return NotImplemented
-        pairs = ((mine, vars(other)[key]) for key, mine in vars(self).items())
+        pairs = ((getattr(self, name), getattr(other, name)) for name in _FIELDS)
         return all(
             type(a) is type(b) and (np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b) for a, b in pairs
         )
@@ -133,9 +133,14 @@ class Clustering:
     __hash__ = None  # type: ignore[assignment]  # it holds arrays
 
     def _with(self, **changes: Any) -> Clustering:
-        return Clustering(**{**vars(self), **changes})
+        return Clustering(**{**{name: getattr(self, name) for name in _FIELDS}, **changes})
 
-    # --- looking -----------------------------------------------------------------------------------------------------
+    # --- inspecting --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def energy(self) -> NDArray[np.float64] | None:
+        """(n,) mean squared cosine of each image with its cluster, computed once; None without an embedding."""
+        return None if self.embedding is None else cluster_energy(self.embedding, self.labels)
 
     def sizes(self) -> NDArray[np.int64]:
         """Number of images in each cluster, (k,).
@@ -146,22 +151,18 @@ class Clustering:
         return np.bincount(self.labels, minlength=self.n_clusters)
 
     def typicality(self, cluster: int) -> NDArray[np.float32]:
-        """How typical each of the cluster's images is, in the order of ``rows(cluster)``: larger is more typical.
+        """How typical each image of the cluster is, in the order of ``rows(cluster)``; larger is more typical.
 
-        A cluster is a subspace of the embedding, so an image is typical when it lies along the directions that most
-        of the cluster shares: its mean squared cosine with the cluster, z' C z with C = mean(z z'), times its
-        confidence. Without an embedding the confidence alone decides.
+        The mean squared cosine with the members of the cluster times the confidence. Without an embedding, the
+        confidence only.
         """
         rows = self.rows(cluster)
-        if self.embedding is None or len(rows) == 0:
+        if self.energy is None:
             return self.confidence[rows]
-        Z = np.asarray(self.embedding[rows], dtype=np.float32)  # (m, d)
-        second_moment = Z.T @ Z / np.float32(len(rows))  # (d, d)
-        energy: NDArray[np.float32] = np.einsum("md,md->m", Z @ second_moment, Z)
-        return energy * self.confidence[rows]
+        return np.asarray(self.energy[rows] * self.confidence[rows], dtype=np.float32)
 
     def rows(self, cluster: int) -> NDArray[np.int64]:
-        """Row numbers of the cluster's images, in order.
+        """Row numbers of the images of a cluster, ascending.
 
         >>> Clustering(["a", "b", "c"], [1, 0, 1]).rows(1)
         array([0, 2])
@@ -169,7 +170,7 @@ class Clustering:
         return np.flatnonzero(self.labels == self._checked(cluster))
 
     def representatives(self, cluster: int, n: int = 10) -> NDArray[np.int64]:
-        """Row numbers of the n most typical images of a cluster (all, if it has fewer), the most typical first.
+        """Row numbers of the n most typical images of a cluster, most typical first.
 
         >>> c = Clustering(["a", "b", "c"], [0, 0, 0], embedding=[[1, 0], [0.8, 0.6], [0.6, 0.8]])
         >>> [c.ids[row] for row in c.representatives(0, n=1)]
@@ -178,7 +179,7 @@ class Clustering:
         return self.rows(cluster)[np.argsort(-self.typicality(cluster), kind="stable")[:n]]
 
     def uncertain(self, cluster: int | None = None, n: int = 10) -> NDArray[np.int64]:
-        """Row numbers of the n least certain images (smallest margin first), of one cluster or of all.
+        """Row numbers of the n images of smallest margin, smallest first, in one cluster or in all.
 
         >>> Clustering(["a", "b"], [0, 1], confidence=[0.5, 0.6], margin=[0.3, 0.2]).uncertain(n=1)
         array([1])
@@ -187,45 +188,43 @@ class Clustering:
         return rows[np.argsort(self.margin[rows], kind="stable")[:n]]
 
     def hierarchy(self) -> Hierarchy:
-        """The tree of the clusters, by the angles between their subspaces; see ``with_clusters``.
+        """The tree of the clusters by the angles between their subspaces.
 
         >>> c = Clustering(["a", "b", "c"], [0, 1, 2], embedding=[[1, 0], [0, 1], [0.9, 0.4]])
         >>> c.hierarchy().groups(2)
         [[1], [0, 2]]
         """
-        from cgmcr2.clustering.hierarchy import build_hierarchy
-
         if self.embedding is None:
-            raise ValueError("These clusters have no embedding, so there are no subspaces to compare; give one.")
+            raise ValueError("A hierarchy needs the embedding, but this clustering has none; pass embedding=...")
         return build_hierarchy(self.embedding, self.labels, self.n_clusters)
 
     def to_frame(self) -> pd.DataFrame:
-        """One table with everything, a row an image, with the columns of ``labels.csv`` (needs pandas)."""
+        """A pandas data frame with one row per image and the columns of ``labels.csv``."""
         try:
             import pandas as pd
         except ImportError as error:
-            raise ImportError("A data frame needs pandas: pip install 'cgmcr2[table]'.") from error
+            raise ImportError("to_frame needs pandas; install it with: pip install 'cgmcr2[table]'") from error
         names = [self.names[label] for label in self.labels]
         columns = (self.ids, self.labels, names, self.confidence, self.margin, self.outlier)
         return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
 
-    # --- mending -----------------------------------------------------------------------------------------------------
+    # --- editing -----------------------------------------------------------------------------------------------------
 
     def rename(self, cluster: int | str, name: str) -> Clustering:
-        """The same clusters, one of them, given by its number or present name, called ``name``."""
+        """Rename a cluster, given by its number or current name."""
         names = list(self.names)
         names[self._checked(cluster)] = name.strip()
         return self._with(names=names)
 
     def with_names(self, names: Sequence[str]) -> Clustering:
-        """The same clusters, all of them named anew: one name for each of the k."""
+        """Replace all k names."""
         return self._with(names=names)
 
     def merge(self, clusters: Sequence[int | str], name: str | None = None) -> Clustering:
-        """The first of the given clusters takes over the images of the others, which stay as empty clusters.
+        """Merge clusters into the first of them; the others stay as empty clusters.
 
-        It keeps its number, and its name if none is given. With probabilities, those of the merged clusters are added
-        and confidence and margin follow; without, they stay as they were, a lower bound.
+        The first cluster keeps its number, and its name unless ``name`` is given. Probabilities are added up, and
+        confidence and margin follow from them; without probabilities they are unchanged, which is a lower bound.
 
         >>> c = Clustering(["a", "b", "c"], [0, 1, 2]).merge([0, 2], "cats")
         >>> c.labels, c.names, c.merged
@@ -233,11 +232,11 @@ class Clustering:
         """
         numbers = list(dict.fromkeys(self._checked(c) for c in clusters))
         if len(numbers) < 2:
-            raise ValueError(f"Merging needs at least two different clusters, not {list(clusters)}.")
+            raise ValueError(f"Merging needs at least two different clusters, but got {list(clusters)}.")
         target, gone = numbers[0], numbers[1:]
         names = list(self.names)
         for c in gone:
-            names[c] = _default_name(c)
+            names[c] = default_name(c)
         names[target] = names[target] if name is None else name.strip()
         changes: dict[str, Any] = {
             "labels": np.where(np.isin(self.labels, gone), target, self.labels),
@@ -252,42 +251,39 @@ class Clustering:
         return self._with(**changes)
 
     def with_clusters(self, m: int) -> Clustering:
-        """Fewer clusters: those whose subspaces are nearest are merged until m are left; the largest keeps its name.
+        """Merge the clusters of most similar subspaces until m are left; the largest of a group keeps its name.
 
         >>> c = Clustering(["a", "b", "c"], [0, 1, 2], embedding=[[1, 0], [0.9, 0.4], [0, 1]])
         >>> c.with_clusters(2).labels
         array([0, 0, 2])
         """
-        sizes, joined = self.sizes(), self
+        sizes, merged = self.sizes(), self
         for group in self.hierarchy().groups(m):
             if len(group) > 1:
                 group.sort(key=lambda c: -sizes[c])
-                joined = joined.merge(group)
-        return joined
+                merged = merged.merge(group)
+        return merged
 
     def _checked(self, cluster: int | str) -> int:
         if isinstance(cluster, str):
             if cluster not in self.names:
-                raise ValueError(f"There is no cluster called {cluster!r}; there are {', '.join(self.names[:20])}.")
+                raise ValueError(f"There is no cluster called {cluster!r}; choose from {', '.join(self.names[:20])}.")
             return self.names.index(cluster)
         if not 0 <= cluster < self.n_clusters:
-            raise ValueError(f"There is no cluster {cluster}: clusters are 0 ... {self.n_clusters - 1}.")
+            raise ValueError(f"There is no cluster {cluster}; clusters are 0 ... {self.n_clusters - 1}.")
         return int(cluster)
 
-    # --- keeping -----------------------------------------------------------------------------------------------------
+    # --- saving ------------------------------------------------------------------------------------------------------
 
     def records(self) -> Iterator[tuple[str, int, str, float, float, float]]:
         """The rows of ``labels.csv``: path, cluster, name, confidence, margin, outlier."""
-        columns = (self.labels.tolist(), *map(_shortest, (self.confidence, self.margin, self.outlier)))
-        for path, label, confidence, margin, outlier in zip(self.ids, *columns, strict=True):
-            yield path, label, self.names[label], confidence, margin, outlier
+        return io.records(self)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write ``labels.csv``, ``clusters.csv`` (a row a cluster), ``clusters.json`` (names, merges),
-        ``embeddings.npy`` and ``probabilities.npy``.
+        """Write ``labels.csv``, ``clusters.csv`` (one row per cluster), ``clusters.json`` (names, merges),
+        ``embeddings.npy`` and ``probabilities.npy``, each atomically.
 
-        Each file appears whole or not at all. Names of images are written byte for byte as the file system has them,
-        so ``labels.csv`` is UTF-8 unless a file's name is not.
+        File names are written byte for byte, so ``labels.csv`` is UTF-8 unless a file name is not.
 
         >>> import tempfile
         >>> c = Clustering(["a", "b"], [0, 1], embedding=[[1, 0], [0, 1]])
@@ -296,94 +292,49 @@ class Clustering:
         >>> Clustering.load(folder) == c
         True
         """
-        folder = Path(folder)
-        for file, array in (("embeddings.npy", self.embedding), ("probabilities.npy", self.probabilities)):
-            if array is None:
-                (folder / file).unlink(missing_ok=True)
-            else:
-                with replacing(folder / file) as temporary:
-                    np.save(temporary, array)
-        state = {"names": self.names, "merged": {str(c): to for c, to in self.merged.items()}}
-        write_text(folder / "clusters.json", json.dumps(state, indent=2) + "\n")
-        with replacing(folder / "clusters.csv") as temporary:
-            write_csv(temporary, cluster_facts(self), ClusterFacts._fields)
-        with replacing(folder / "labels.csv") as temporary:
-            write_csv(temporary, self.records())
+        io.save_clustering(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Clustering:
-        """Read what ``save`` wrote; the arrays stay on disk, memory-mapped. Only ``labels.csv`` must be there."""
-        folder = Path(folder)
-        table = folder / "labels.csv"
-        if not table.is_file():
-            raise FileNotFoundError(f"There is no labels.csv in {folder}: is it a finished run?")
-        with table.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-            rows = list(csv.reader(file))
-        header = rows[0] if rows else []
-        if tuple(header) not in (COLUMNS, COLUMNS[:-1]) or any(len(row) != len(header) for row in rows):
-            raise ValueError(f"{table} must have the columns {', '.join(COLUMNS)} in every row.")
-        columns = list(zip(*rows[1:], strict=True)) if rows[1:] else [()] * len(header)
-        ids, labels, row_names, confidence, margin = columns[:5]  # the first release had no outlier
-        arrays = {
-            key: np.load(folder / file, mmap_mode="r") if (folder / file).is_file() else None
-            for key, file in (("embedding", "embeddings.npy"), ("probabilities", "probabilities.npy"))
-        }
-        numbers = np.array(labels, dtype=np.int64)
-        state: dict[str, Any] = {}
-        if (folder / "clusters.json").is_file():
-            state = json.loads((folder / "clusters.json").read_text(encoding="utf-8"))
-        named = dict(zip(numbers.tolist(), row_names, strict=True))
-        names = state.get("names") or [named.get(c, _default_name(c)) for c in range(numbers.max(initial=-1) + 1)]
-        return cls(
-            ids,
-            numbers,
-            confidence=np.array(confidence, dtype=np.float32),
-            margin=np.array(margin, dtype=np.float32),
-            outlier=np.array(columns[5], dtype=np.float32) if len(columns) > 5 else None,
-            names=names,
-            merged={int(c): to for c, to in state.get("merged", {}).items()},
-            **arrays,
-        )
+        """Load what ``save`` wrote; arrays are memory-mapped. Only ``labels.csv`` is required."""
+        return cls(**io.read_clustering(Path(folder)))
 
 
-def write_csv(path: str | os.PathLike[str], rows: Iterable[Sequence[object]], header: Sequence[str] = COLUMNS) -> None:
-    """Write rows as RFC 4180 has it; text that came from undecodable file names is written as the bytes it was."""
-    with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(rows)
+_FIELDS = (
+    "ids",
+    "labels",
+    "confidence",
+    "margin",
+    "outlier",
+    "embedding",
+    "probabilities",
+    "names",
+    "merged",
+)
 
 
-def _default_name(cluster: int) -> str:
-    return f"Cluster {cluster}"
-
-
-def _frozen(values: ArrayLike, dtype: type, n: int, axes: int, what: str) -> NDArray[Any]:
-    """A read-only view of the values (not a copy where none is needed), if they are n rows with so many axes."""
+def _frozen(values: ArrayLike, dtype: type, n: int, axes: int, name: str) -> NDArray[Any]:
+    """A read-only view of ``values`` (no copy if not needed), checked to have n rows and ``axes`` axes."""
     view: NDArray[Any] = np.asarray(values, dtype=dtype).view(np.ndarray)
     if view.ndim != axes or len(view) != n:
-        raise ValueError(f"{what} has the shape {view.shape}, but {n} ids need {(n,) if axes == 1 else f'({n}, any)'}.")
+        needed = (n,) if axes == 1 else f"({n}, any)"
+        raise ValueError(f"{name} has shape {view.shape}, but {n} ids need shape {needed}.")
     view.flags.writeable = False
     return view
 
 
-def _certainty(
+def _confidence_and_margin(
     labels: NDArray[np.int64], probabilities: NDArray[np.float32] | None
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Confidence and margin: the probability of each row's own cluster, and its lead over the best other one."""
+    """The probability of each row's cluster, and its difference to the largest other probability."""
     if probabilities is None:
         return np.ones(len(labels), np.float32), np.ones(len(labels), np.float32)
     confidence, margin = np.empty((2, len(labels)), np.float32)
-    for start in range(0, len(labels), 65_536):  # a block at a time: the whole may be larger than memory
-        own = labels[start : start + 65_536, None]
-        block = np.array(probabilities[start : start + 65_536])
-        sure = np.take_along_axis(block, own, axis=1)[:, 0]
-        np.put_along_axis(block, own, 0, axis=1)
-        confidence[start : start + 65_536] = sure
-        margin[start : start + 65_536] = sure - block.max(axis=1, initial=0)
+    for start in range(0, len(labels), BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        columns = labels[rows, None]
+        block = np.array(probabilities[rows])
+        confidence[rows] = np.take_along_axis(block, columns, axis=1)[:, 0]
+        np.put_along_axis(block, columns, 0, axis=1)
+        margin[rows] = confidence[rows] - block.max(axis=1, initial=0)
     return confidence, margin
-
-
-def _shortest(values: NDArray[np.float32]) -> list[float]:
-    """Floats that print as briefly as float32 allows (0.9, not 0.8999999761581421) and read back as they were."""
-    return [float(text) for text in values.astype(str)]

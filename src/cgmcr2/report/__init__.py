@@ -1,1 +1,6 @@
-"""For people to look at: the report page, the map of the embedding, and clusters taken away as folders or tables."""
+"""The page that shows a run."""
+
+from .report import write_report
+from .run import report_run
+
+__all__ = ["report_run", "write_report"]

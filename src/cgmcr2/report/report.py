@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from cgmcr2._files import write_text
 from cgmcr2.clustering import Clustering
-from cgmcr2.clustering.geometry import cluster_facts
+from cgmcr2.clustering.geometry import summarize_clusters
 from cgmcr2.features.sources import FeatureSource
 from cgmcr2.images import Catalog
 from cgmcr2.report import report_data, thumbnails
@@ -78,7 +78,7 @@ def write_report(
         data["map"] = report_data.packed(np.clip(positions, 0, 1) * 65535)
     html = _render(
         clustering=clustering,
-        facts=report_data.facts(clustering, (settings or {}).get("agreement")),
+        facts=report_data.facts(clustering, (settings or {}).get("stability")),
         data=_script_safe(data),
         thumbnails=_script_safe({place[row]: text for row, text in small.items()}),
         pictured=len(small),
@@ -89,7 +89,7 @@ def write_report(
         curve_box=(WIDTH, HEIGHT),
         choice=report_data.of_choice((settings or {}).get("choice")),
         tree=report_data.tree(clustering),
-        table=cluster_facts(clustering),
+        table=summarize_clusters(clustering),
         settings=report_data.groups(
             {key: value for key, value in (settings or {}).items() if key not in ("protocol", "choice")}
         ),

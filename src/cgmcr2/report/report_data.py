@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cgmcr2.clustering import Clustering
-from cgmcr2.clustering.geometry import cluster_facts
+from cgmcr2.clustering.geometry import summarize_clusters
 from cgmcr2.features.sources import FeatureSource, read_rows
 from cgmcr2.images import Catalog
 from cgmcr2.images.sources import FileSource
@@ -77,7 +77,7 @@ def of_images(clustering: Clustering, rows: NDArray[np.int64]) -> dict[str, Any]
 
 def _confused(clustering: Clustering) -> list[int | None]:
     """For each cluster the other one that its images lean to most, if they do."""
-    found = {fact.cluster: fact.confused_with for fact in cluster_facts(clustering)}
+    found = {fact.cluster: fact.confused_with for fact in summarize_clusters(clustering)}
     return [found.get(cluster) for cluster in range(clustering.n_clusters)]
 
 

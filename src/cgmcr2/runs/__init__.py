@@ -1,7 +1,17 @@
-"""A run from its source to its folder: from features (``folder``) and from images (``images``)."""
+"""Run folders: the result of ``cluster`` and ``fit`` on disk, and what is done with it."""
 
-from .choosing import choose_clusters
-from .folder import Evaluation, Run, fit_features, open_run
-from .images import cluster_images, predict_images
+from .fit import RunResult, choose_clusters, fit_features, fit_images
+from .folder import RunFolder
+from .info import RunInfo
+from .predict import Evaluation, Predictor
 
-__all__ = ["Evaluation", "Run", "choose_clusters", "cluster_images", "fit_features", "open_run", "predict_images"]
+__all__ = [
+    "Evaluation",
+    "Predictor",
+    "RunFolder",
+    "RunInfo",
+    "RunResult",
+    "choose_clusters",
+    "fit_features",
+    "fit_images",
+]

@@ -1,0 +1,98 @@
+"""The files of a clustering: labels.csv, clusters.csv, clusters.json, embeddings.npy, probabilities.npy."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cgmcr2._files import replacing, write_json
+
+from .geometry import ClusterSummary, summarize_clusters
+
+if TYPE_CHECKING:
+    from .clustering import Clustering
+
+COLUMNS = ("path", "cluster", "name", "confidence", "margin", "outlier")
+ARRAYS = {"embedding": "embeddings.npy", "probabilities": "probabilities.npy"}
+
+
+def records(clustering: Clustering) -> Iterator[tuple[str, int, str, float, float, float]]:
+    """The rows of ``labels.csv``: path, cluster, name, confidence, margin, outlier."""
+    floats = map(_shortest, (clustering.confidence, clustering.margin, clustering.outlier))
+    columns = (clustering.labels.tolist(), *floats)
+    for path, label, confidence, margin, outlier in zip(clustering.ids, *columns, strict=True):
+        yield path, label, clustering.names[label], confidence, margin, outlier
+
+
+def save_clustering(clustering: Clustering, folder: Path) -> None:
+    """Write the files of ``clustering``, each atomically."""
+    for attribute, file in ARRAYS.items():
+        array = getattr(clustering, attribute)
+        if array is None:
+            (folder / file).unlink(missing_ok=True)
+        else:
+            with replacing(folder / file) as temporary:
+                np.save(temporary, array)
+    merged = {str(cluster): target for cluster, target in clustering.merged.items()}
+    write_json(folder / "clusters.json", {"names": clustering.names, "merged": merged})
+    with replacing(folder / "clusters.csv") as temporary:
+        write_csv(temporary, summarize_clusters(clustering), ClusterSummary._fields)
+    with replacing(folder / "labels.csv") as temporary:
+        write_csv(temporary, records(clustering))
+
+
+def read_clustering(folder: Path) -> dict[str, Any]:
+    """The arguments of ``Clustering`` from the files in ``folder``; arrays are memory-mapped."""
+    table = folder / "labels.csv"
+    if not table.is_file():
+        raise FileNotFoundError(f"There is no labels.csv in {folder}: is it a finished run?")
+    with table.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        rows = list(csv.reader(file))
+    if not rows or tuple(rows[0]) != COLUMNS or any(len(row) != len(COLUMNS) for row in rows):
+        raise ValueError(f"{table} must have the columns {', '.join(COLUMNS)} in every row.")
+    columns = list(zip(*rows[1:], strict=True)) if rows[1:] else [()] * len(COLUMNS)
+    ids, labels, row_names, confidence, margin, outlier = columns
+    numbers = np.array(labels, dtype=np.int64)
+    state: dict[str, Any] = {}
+    if (folder / "clusters.json").is_file():
+        state = json.loads((folder / "clusters.json").read_text(encoding="utf-8"))
+    by_number = dict(zip(numbers.tolist(), row_names, strict=True))
+    k = int(numbers.max(initial=-1)) + 1
+    return {
+        "ids": ids,
+        "labels": numbers,
+        "confidence": np.array(confidence, dtype=np.float32),
+        "margin": np.array(margin, dtype=np.float32),
+        "outlier": np.array(outlier, dtype=np.float32),
+        "names": state.get("names") or [by_number.get(c, default_name(c)) for c in range(k)],
+        "merged": {int(cluster): target for cluster, target in state.get("merged", {}).items()},
+        **{
+            attribute: np.load(folder / file, mmap_mode="r") if (folder / file).is_file() else None
+            for attribute, file in ARRAYS.items()
+        },
+    }
+
+
+def write_csv(path: str | os.PathLike[str], rows: Iterable[Sequence[object]], header: Sequence[str] = COLUMNS) -> None:
+    """Write rows as CSV (RFC 4180, UTF-8); undecodable file names are written as their original bytes."""
+    with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def default_name(cluster: int) -> str:
+    """The name of a cluster that nobody has named."""
+    return f"Cluster {cluster}"
+
+
+def _shortest(values: NDArray[np.float32]) -> list[float]:
+    """Floats with the fewest digits that still round-trip through float32: 0.9, not 0.8999999761581421."""
+    return [float(text) for text in values.astype(str)]

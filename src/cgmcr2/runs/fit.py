@@ -1,0 +1,188 @@
+"""Fit a model into a run folder: from features, or from images."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cgmcr2.clustering import Clustering
+from cgmcr2.clustering.geometry import outlier_scores
+from cgmcr2.consensus.choose_k import Choice, choose_k, write_choice
+from cgmcr2.datasets import open_images, save_labels
+from cgmcr2.encoders import load_encoder
+from cgmcr2.estimator import CgMCR2
+from cgmcr2.evaluation import Protocol
+from cgmcr2.features import FeatureStore, extract
+from cgmcr2.features.sources import FeatureFile, FeatureSource, Subset, check_finite, is_features, load_feature_file
+from cgmcr2.images import Catalog
+
+from .folder import RunFolder, StrPath
+from .info import RunInfo
+
+PARTS = {"train": "split 0", "test": "split 1", "all": "all rows"}
+
+
+@dataclasses.dataclass
+class RunResult:
+    """What a fit produced; the command line prints from it."""
+
+    folder: RunFolder
+    clustering: Clustering
+    choice: Choice | None = None  # how the number of clusters was chosen; None if it was given
+    catalog: Catalog | None = None  # for runs on images
+    errors: int = 0  # images that could not be read
+    model: CgMCR2 | None = None  # None if the run was already finished
+
+
+def fit_features(
+    model: CgMCR2, features: StrPath, folder: StrPath, *, part: str = "train", tensorboard: bool = False
+) -> RunResult:
+    """Fit ``model`` on (a part of) a feature file into a run folder; an interrupted run is resumed."""
+    file = load_feature_file(features)
+    source, ids, name = select_part(file, part)
+    request = RunInfo(
+        source=str(Path(features).resolve()),
+        fitted_on={"part": name, "rows": source.shape[0], "width": source.shape[1]},
+        encoder=file.fingerprint,
+        parameters=_parameters(model),
+    )
+    return _fit(model, source, ids, RunFolder(folder), request, tensorboard=tensorboard)
+
+
+def fit_images(
+    model: CgMCR2,
+    source: StrPath,
+    folder: StrPath,
+    *,
+    data: StrPath | None = None,
+    download: bool = False,
+    encoder: str = "bundled",
+    progress: bool = False,
+) -> RunResult:
+    """Embed images and fit ``model`` on them into a run folder; an interrupted run is resumed.
+
+    ``source`` is a folder, list or archive of images, or the name of a data set whose files are in ``data``
+    (``download`` fetches missing ones). Of a data set, the training images are clustered; its labels are kept with the
+    features, for evaluation only.
+    """
+    run = RunFolder(folder)
+    catalog, dataset = open_images(source, data, download=download, exclude=[run.path])
+    model.resolve_settings(max(2, len(catalog)), 1)  # reject invalid settings before the images are embedded
+    store = embed_images(catalog, encoder, run.store, run.errors, progress)
+    features: FeatureSource = store
+    ids: Sequence[str] = store.ids
+    part = "all images"
+    if dataset:
+        save_labels(store, dataset)
+        features, ids, part = select_part(load_feature_file(store.path), "train")
+    request = RunInfo(
+        source=dataset.name if dataset else str(Path(source).resolve()),
+        fitted_on={"part": part, "rows": features.shape[0], "width": store.shape[1]},
+        encoder=store.fingerprint,
+        parameters=_parameters(model),
+        encoder_name=encoder,
+        images=store.content_fingerprint,
+        data=str(Path(data or "").resolve()) if dataset else None,
+    )
+    result = _fit(model, features, ids, run, request)
+    result.catalog, result.errors = catalog, len(store.errors)
+    return result
+
+
+def choose_clusters(
+    source: StrPath,
+    folder: StrPath | None = None,
+    *,
+    most: int | None = None,
+    encoder: str = "bundled",
+    part: str = "train",
+    seed: int = 0,
+    progress: bool = False,
+) -> Choice:
+    """Choose the number of clusters of a feature file or of images; with a ``folder``, write ``choice.json`` there."""
+    if not Path(source).exists():
+        raise FileNotFoundError(f"There is no file or folder {source}.")
+    features: FeatureSource
+    if is_features(source):
+        features = select_part(load_feature_file(source), part)[0]
+        check_finite(features)
+    elif folder is None:
+        raise ValueError(f"{source} holds images, and their features must be stored; give a folder with -o.")
+    else:
+        run = RunFolder(folder)
+        catalog = Catalog.from_source(source, exclude=[run.path])
+        features = embed_images(catalog, encoder, run.store, run.errors, progress)
+    choice = choose_k(features, most=most, seed=seed, progress=progress)
+    if folder is not None:
+        write_choice(Path(folder), choice, features.shape[0], features.shape[1], seed, most)
+    return choice
+
+
+def embed_images(catalog: Catalog, encoder: str, store: Path, errors: Path, progress: bool) -> FeatureStore:
+    """Embed the images of ``catalog`` into ``store``; list those that cannot be read in ``errors``, if any."""
+    features = extract(catalog, load_encoder(encoder), store, progress=progress)
+    if features.errors:
+        features.write_errors_csv(errors)
+    else:
+        errors.unlink(missing_ok=True)
+    return features
+
+
+def select_part(file: FeatureFile, part: str) -> tuple[FeatureSource, list[str], str]:
+    """The rows of a part ("train", "test" or "all") of a feature file, their ids, and the part's name."""
+    rows = file.rows(part)
+    if not len(rows):
+        raise ValueError(f"The features have no rows in {PARTS[part]}; choose another part.")
+    ids = [file.ids[row] for row in rows] if file.ids else [str(row) for row in rows]
+    if file.split is None or part == "all":
+        return file.features, ids, PARTS["all"]
+    features = file.features
+    return (features[rows] if type(features) is np.ndarray else Subset(features, rows)), ids, PARTS[part]
+
+
+def _fit(
+    model: CgMCR2,
+    source: FeatureSource,
+    ids: Sequence[str],
+    run: RunFolder,
+    request: RunInfo,
+    *,
+    tensorboard: bool = False,
+) -> RunResult:
+    """Fit ``model`` on ``source``, whose rows are called ``ids``, unless the folder holds the finished run."""
+    if run.holds_finished(request):
+        run.remove_checkpoints()
+        choice = Choice.from_dict(run.info.choice) if run.info.choice else None
+        return RunResult(run, run.clustering, choice)
+    model.resolve_settings(*source.shape)  # reject invalid input before anything is written
+    check_finite(source)
+    run.write_info(request)
+    labels, probabilities, Z = model.fit_source(source, folder=run.path, tensorboard=tensorboard)
+    model.save(run.model_folder)
+    clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier_scores(Z, labels))
+    clustering.save(run.path)
+    part, n = request.fitted_on["part"], source.shape[0]
+    run.write_info(
+        dataclasses.replace(
+            request,
+            settings=dataclasses.asdict(model.settings_),
+            protocol=f"labels.csv: {Protocol(part, n, part, n)}",
+            stability=round(model.calibration_.stability, 4),
+            choice=dataclasses.asdict(model.choice_) if model.choice_ else None,
+            finished=model.finished_,
+        )
+    )
+    if model.finished_:
+        run.remove_checkpoints()
+    return RunResult(run, clustering, model.choice_, model=model)
+
+
+def _parameters(model: CgMCR2) -> dict[str, Any]:
+    """The parameters that determine the result, as JSON has them."""
+    parameters = {name: value for name, value in model.get_params().items() if name not in ("device", "verbose")}
+    parameters["settings"] = dict(model.settings or {})
+    return {name: value for name, value in parameters.items() if value not in (None, {})}

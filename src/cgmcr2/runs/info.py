@@ -1,0 +1,69 @@
+"""``run.json``: what a run was asked for and what it found."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from cgmcr2 import __version__
+from cgmcr2._files import write_json
+
+FORMAT = 1
+REQUEST = ("source", "fitted_on", "encoder", "encoder_name", "images", "data", "parameters")
+
+
+@dataclasses.dataclass
+class RunInfo:
+    """The contents of ``run.json``.
+
+    The first fields are the request: a run folder belongs to one request, and the same request resumes it.
+    """
+
+    source: str  # path or data set name of the input
+    fitted_on: dict[str, Any]  # part, rows and width of the features
+    encoder: str | None  # fingerprint of the encoder that made the features, if known
+    parameters: dict[str, Any]  # of the estimator
+    encoder_name: str | None = None  # for runs on images: the encoder, as given to load_encoder
+    images: str | None = None  # for runs on images: fingerprint of their contents
+    data: str | None = None  # for runs on a named data set: the folder of its files
+    finished: bool = False
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    settings: dict[str, Any] | None = None  # every training setting used
+    protocol: str | None = None  # of labels.csv
+    stability: float | None = None  # share of rows on which independent partitions agree
+    choice: dict[str, Any] | None = None  # how the number of clusters was chosen
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        self.versions = self.versions or {
+            "cgmcr2": __version__,
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in ("torch", "numpy", "scikit-learn")},
+        }
+
+    def write(self, path: Path) -> None:
+        """Write ``run.json``."""
+        write_json(path, {name: value for name, value in dataclasses.asdict(self).items() if value is not None})
+
+    @classmethod
+    def read(cls, path: Path) -> RunInfo:
+        """Read ``run.json``."""
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{path.parent} is not a run folder: it has no run.json; make one with cgmcr2 cluster or cgmcr2 fit."
+            )
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            if values["format"] != FORMAT:
+                raise ValueError(f"its format is {values['format']}, this version reads {FORMAT}")
+            return cls(**values)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} is damaged or of another version ({error}); repeat the run.") from error
+
+    def differences(self, other: RunInfo) -> list[str]:
+        """The parts of the request in which two runs differ."""
+        return [name for name in REQUEST if getattr(self, name) != getattr(other, name)]

@@ -1,0 +1,113 @@
+"""Label new rows or images with the model of a run folder, and evaluate it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from cgmcr2.clustering import Clustering
+from cgmcr2.clustering.geometry import outlier_scores
+from cgmcr2.estimator import CgMCR2
+from cgmcr2.evaluation import Protocol, Scores, score_labels
+from cgmcr2.features.sources import FeatureFile, FeatureSource, check_finite, load_feature_file
+from cgmcr2.images import Catalog
+
+from .fit import embed_images, select_part
+from .folder import RunFolder, StrPath
+
+
+class Evaluation(NamedTuple):
+    """Scores, the size of each cluster, and the protocol they were obtained with."""
+
+    scores: Scores
+    sizes: list[int]
+    protocol: Protocol
+
+
+class Predictor:
+    """The model of a finished run, with the names and merges of its clusters.
+
+    Parameters
+    ----------
+    run : a run folder
+    device : where to run the model
+    model : the model, if it is in memory already
+    """
+
+    def __init__(self, run: StrPath | RunFolder, *, device: str = "auto", model: CgMCR2 | None = None) -> None:
+        self.run = run if isinstance(run, RunFolder) else RunFolder(run)
+        self.model = model or self.run.model(device)
+
+    def predict_features(self, features: StrPath, *, part: str = "all") -> Clustering:
+        """Label (a part of) a feature file with the cluster head."""
+        source, ids, _ = self._select(load_feature_file(features), features, part)
+        return self._label(source, ids)
+
+    def predict_images(self, source: StrPath, *, progress: bool = False) -> Clustering:
+        """Label images. Their features are kept in the run folder, so that a second call is fast."""
+        encoder = self.run.info.encoder_name
+        if not encoder:
+            raise ValueError(f"{self.run.path} was fitted on features, not on images; give it features to label.")
+        name = hashlib.sha256(str(Path(source).resolve()).encode(errors="surrogateescape")).hexdigest()[:12]
+        store = self.run.path / "predicted" / name
+        catalog = Catalog.from_source(source, exclude=[self.run.path])
+        features = embed_images(catalog, encoder, store, store / "errors.csv", progress)
+        self._check_encoder(features.fingerprint, features.shape[1], str(source))
+        return self._label(features, features.ids)
+
+    def evaluate(
+        self, features: StrPath, *, part: str = "test", labels: str = "labels", spectral: bool = False
+    ) -> Evaluation:
+        """Compare with the labels of a feature file, on the rows of ``part`` (all rows without a split)."""
+        file = load_feature_file(features, labels=labels)
+        if file.labels is None:
+            raise ValueError(f"{features} has no {labels!r} to compare with; give a file with labels.")
+        source, _, name = self._select(file, features, part)
+        predicted = self.model.spectral_labels(source) if spectral else self.model.infer(source).labels
+        scores = score_labels(np.asarray(file.labels)[file.rows(part)], predicted)
+        sizes = np.bincount(predicted, minlength=self.model.n_clusters_).tolist()
+        fitted_on = self.run.info.fitted_on
+        protocol = Protocol(
+            fitted_on["part"], fitted_on["rows"], name, source.shape[0], "spectral" if spectral else "head"
+        )
+        return Evaluation(scores, sizes, protocol)
+
+    @cached_property
+    def _fitted(self) -> Clustering:
+        return self.run.clustering
+
+    def _label(self, source: FeatureSource, ids: Sequence[str]) -> Clustering:
+        """Label ``source`` with the renamed and merged clusters of the run."""
+        labels, probabilities, Z = self.model.infer(source)
+        fitted = self._fitted
+        merged = np.array([fitted.merged.get(c, c) for c in range(self.model.n_clusters_)])[labels]
+        reference = None if fitted.embedding is None else (fitted.embedding, fitted.labels)
+        outlier = outlier_scores(Z, merged, reference)
+        clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier)
+        for gone, target in fitted.merged.items():
+            clustering = clustering.merge([target, gone])
+        return clustering.with_names(fitted.names)
+
+    def _select(self, file: FeatureFile, path: StrPath, part: str) -> tuple[FeatureSource, list[str], str]:
+        self._check_encoder(file.fingerprint, file.features.shape[1], str(path))
+        source, ids, name = select_part(file, part)
+        check_finite(source)
+        return source, ids, name
+
+    def _check_encoder(self, fingerprint: str | None, width: int, features: str) -> None:
+        """Refuse features of another encoder, by fingerprint if both are known, otherwise by width."""
+        fitted = self.run.info.encoder
+        if fitted and fingerprint and fitted != fingerprint:
+            raise ValueError(
+                f"{features} was made by another encoder ({fingerprint}) than {self.run.path} ({fitted}); use the same."
+            )
+        if width != self.model.n_features_in_:
+            raise ValueError(
+                f"{features} has rows of {width} features, but {self.run.path} was fitted on "
+                f"{self.model.n_features_in_}; use features of the same encoder."
+            )
