@@ -1,14 +1,14 @@
-"""Embedding can be killed, repeated, shared and fed with rubbish; what comes out depends on the images alone."""
+"""Extraction that is interrupted, repeated, shared by several machines, or given damaged files."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +18,25 @@ import pytest
 from PIL import Image
 
 from cgmcr2.features import FeatureStore, extract
-from cgmcr2.features.store import Manifest
+from cgmcr2.features.manifest import Manifest
 from cgmcr2.images import Catalog
 
 
 class Colour:
-    """The mean colour, and a trace of the batch that the image was in: equal stores were made from equal batches."""
+    """Encoder that returns the mean colour and the sum over the batch: equal stores come from equal batches."""
 
     name = "colour"
     dim = 4
     image_size = 4
 
-    def __init__(self, fingerprint: str = "colour-1", seconds: float = 0.0) -> None:
-        self.fingerprint, self.seconds = fingerprint, seconds
+    def __init__(self, fingerprint: str = "colour-1") -> None:
+        self.fingerprint = fingerprint
         self.batches: list[int] = []
 
     def preprocess(self, image: Image.Image) -> npt.NDArray[np.uint8]:
         return np.asarray(image.resize((4, 4)))
 
     def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        time.sleep(self.seconds * len(batch))
         self.batches.append(len(batch))
         means = batch.mean(axis=(1, 2))
         return np.column_stack([means, np.full(len(batch), means.sum())]).astype(np.float32)
@@ -48,7 +47,7 @@ def fill(folder: Path, numbers: range, seed: int = 0) -> None:
     for number in numbers:
         colour = np.random.default_rng([seed, number]).integers(0, 256, 3)
         Image.new("RGB", (6, 5), tuple(colour.tolist())).save(folder / f"{number:03}.png")
-        os.utime(folder / f"{number:03}.png", ns=(seed, seed))  # so that folders made twice are equal
+        os.utime(folder / f"{number:03}.png", ns=(seed, seed))  # equal stamps in every folder
 
 
 def run(folder: Path, store: Path, encoder: Colour | None = None, **options: Any) -> FeatureStore:
@@ -56,20 +55,20 @@ def run(folder: Path, store: Path, encoder: Colour | None = None, **options: Any
     return extract(Catalog.from_source(folder), encoder or Colour(), store, **options)
 
 
-def test_the_fake_is_an_encoder() -> None:
-    from cgmcr2.encoders.base import Encoder  # here: the killed processes below need no torch
+def test_colour_is_an_encoder() -> None:
+    from cgmcr2.encoders.base import Encoder  # imported here so that the killed processes below do not need torch
 
     assert isinstance(Colour(), Encoder)
 
 
-def test_rows_are_the_images_in_order(tmp_path: Path) -> None:
+def test_rows_are_in_the_order_of_the_images(tmp_path: Path) -> None:
     fill(tmp_path / "photos", range(30))
     encoder = Colour()
     store = run(tmp_path / "photos", tmp_path / "store", encoder)
     assert store.ids == [f"{number:03}.png" for number in range(30)]
     expected = [np.random.default_rng([0, number]).integers(0, 256, 3) for number in range(30)]
     np.testing.assert_allclose(store[:][:, :3], expected, atol=0.5)
-    assert encoder.batches == [3, 3, 2] * 3 + [3, 3]  # no batch reaches across a shard
+    assert encoder.batches == [3, 3, 2] * 3 + [3, 3]  # no batch spans two shards
     assert store.added == 30
     assert store.errors == []
     store.verify()
@@ -79,7 +78,7 @@ def test_rows_are_the_images_in_order(tmp_path: Path) -> None:
     assert "4 px" in manifest["preprocessing"]
 
 
-def test_a_second_run_computes_nothing_and_writes_nothing(tmp_path: Path) -> None:
+def test_second_run_computes_and_writes_nothing(tmp_path: Path) -> None:
     fill(tmp_path / "photos", range(20))
     (tmp_path / "photos" / "broken.png").write_bytes(b"no image")
     run(tmp_path / "photos", tmp_path / "store")
@@ -92,7 +91,7 @@ def test_a_second_run_computes_nothing_and_writes_nothing(tmp_path: Path) -> Non
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "store").iterdir()} == before
 
 
-def test_new_changed_and_removed_files_cost_only_themselves(tmp_path: Path) -> None:
+def test_only_new_and_changed_files_are_computed(tmp_path: Path) -> None:
     photos, other = tmp_path / "photos", Colour()
     fill(photos, range(5, 25))
     run(photos, tmp_path / "store")
@@ -106,14 +105,14 @@ def test_new_changed_and_removed_files_cost_only_themselves(tmp_path: Path) -> N
     np.testing.assert_array_equal(store[:][:, :3], fresh[:][:, :3])
     assert FeatureStore.open(tmp_path / "store").ids == fresh.ids
     store.verify()
-    # and back again: what was computed once is still there
+    # the row of a file that returns is still in the store
     fill(photos, range(7, 8))
     again = Colour()
     run(photos, tmp_path / "store", again)
     assert again.batches == []
 
 
-def test_a_changed_file_of_the_same_size_is_seen_by_its_time(tmp_path: Path) -> None:
+def test_changed_file_of_equal_size_is_detected_by_its_time(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     photos.mkdir()
     Image.new("RGB", (4, 4), (1, 2, 3)).save(photos / "a.bmp")
@@ -122,8 +121,8 @@ def test_a_changed_file_of_the_same_size_is_seen_by_its_time(tmp_path: Path) -> 
     assert run(photos, tmp_path / "store")[:].tolist() != first.tolist()
 
 
-def hostile(folder: Path) -> set[str]:
-    """A folder with good images and every kind of bad file; the names of the bad ones."""
+def fill_with_bad_files(folder: Path) -> set[str]:
+    """Fill a folder with images and every kind of bad file; return the names of the bad ones."""
     fill(folder, range(6))
     good = (folder / "000.png").read_bytes()
     for name in (b"new\nline.png", b"quo\"te's.png", b"<script>alert(1)<script>.png", b"caf\xe9.png"):
@@ -148,8 +147,8 @@ def hostile(folder: Path) -> set[str]:
     return {*bad, "pipe.jpg", "gone.jpg", "loop"}
 
 
-def test_hostile_folder_leaves_the_good_and_lists_the_bad(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
-    bad = hostile(tmp_path / "photos")
+def test_bad_files_are_listed_as_errors(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    bad = fill_with_bad_files(tmp_path / "photos")
     store = run(tmp_path / "photos", tmp_path / "store")
     assert len(store) == 6 + 4 + 1
     assert {os.fsencode(id) for id in store.ids} >= {b"new\nline.png", b"caf\xe9.png", b"quo\"te's.png"}
@@ -160,7 +159,7 @@ def test_hostile_folder_leaves_the_good_and_lists_the_bad(tmp_path: Path, recwar
     store.verify()
 
 
-def test_what_failed_is_tried_again_and_does_not_grow_the_store(tmp_path: Path) -> None:
+def test_errors_are_retried_without_growing_the_store(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     fill(photos, range(10))
     whole = (photos / "004.png").read_bytes()
@@ -171,14 +170,14 @@ def test_what_failed_is_tried_again_and_does_not_grow_the_store(tmp_path: Path) 
     files = sorted(os.listdir(tmp_path / "store"))
     run(photos, tmp_path / "store")
     assert sorted(os.listdir(tmp_path / "store")) == files
-    (photos / "004.png").write_bytes(whole)  # as if a disk came back: the same file, readable now
+    (photos / "004.png").write_bytes(whole)  # the same file, readable again
     os.utime(photos / "004.png", ns=(0, 0))
     store = run(photos, tmp_path / "store")
     assert store.errors == []
     assert store.ids == [f"{number:03}.png" for number in range(10)]
 
 
-def test_no_readable_image_is_one_sentence(tmp_path: Path) -> None:
+def test_no_readable_image(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.txt").write_text("hello")
     (tmp_path / "photos" / "b.jpg").write_text("")
@@ -186,7 +185,7 @@ def test_no_readable_image_is_one_sentence(tmp_path: Path) -> None:
         run(tmp_path / "photos", tmp_path / "store")
 
 
-def test_another_encoder_or_preprocessing_is_refused_with_both_fingerprints(tmp_path: Path) -> None:
+def test_other_encoder_or_preprocessing_is_refused(tmp_path: Path) -> None:
     fill(tmp_path / "photos", range(3))
     run(tmp_path / "photos", tmp_path / "store")
     with pytest.raises(ValueError, match=r"colour-1.*colour-2") as caught:
@@ -201,8 +200,8 @@ def test_another_encoder_or_preprocessing_is_refused_with_both_fingerprints(tmp_
     assert len(FeatureStore.open(tmp_path / "store")) == 3
 
 
-def test_float16_and_what_does_not_fit_in_it(tmp_path: Path) -> None:
-    class Loud(Colour):
+def test_float16_overflow_is_an_error(tmp_path: Path) -> None:
+    class Large(Colour):
         def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
             features = super().encode(batch)
             features[:, 3] = np.where(features[:, 0] > 128, 1e6, 1)
@@ -212,13 +211,13 @@ def test_float16_and_what_does_not_fit_in_it(tmp_path: Path) -> None:
     photos.mkdir()
     for name, red in (("a.png", 0), ("b.png", 255), ("c.png", 10)):
         Image.new("RGB", (4, 4), (red, 0, 0)).save(photos / name)
-    store = run(photos, tmp_path / "store", Loud(), dtype="float16")
+    store = run(photos, tmp_path / "store", Large(), dtype="float16")
     assert store.ids == ["a.png", "c.png"]
-    assert store.errors == [("b.png", "the encoder gave a feature that is not finite in float16")]
+    assert store.errors == [("b.png", "the encoder returned a feature that is not finite in float16")]
     assert store[:].tolist() == [[0, 0, 0, 1], [10, 0, 0, 1]]
 
 
-def test_batches_are_halved_until_they_fit(tmp_path: Path) -> None:
+def test_batch_size_is_halved_when_memory_is_exhausted(tmp_path: Path) -> None:
     class Small(Colour):
         def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
             if len(batch) > 5:
@@ -239,35 +238,33 @@ def test_batches_are_halved_until_they_fit(tmp_path: Path) -> None:
         run(tmp_path / "photos", tmp_path / "other", Hopeless())
 
 
-def test_other_faults_of_the_encoder_are_not_hidden(tmp_path: Path) -> None:
+def test_wrong_feature_shape_is_an_error(tmp_path: Path) -> None:
     class Wrong(Colour):
         def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
             return super().encode(batch)[:, :2]
 
     fill(tmp_path / "photos", range(4))
-    with pytest.raises(
-        ValueError, match=r"gave features of shape \(3, 2\) for 3 images, but says that they are 4 wide"
-    ):
+    with pytest.raises(ValueError, match=r"returned features of shape \(3, 2\) for 3 images, but its dim is 4"):
         run(tmp_path / "photos", tmp_path / "store", Wrong())
 
 
 @pytest.mark.parametrize(
     "options", [{"batch_size": 0}, {"batch_size": "big"}, {"shard_index": 2, "num_shards": 2}, {"dtype": "int8"}]
 )
-def test_bad_settings_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_invalid_parameters(tmp_path: Path, options: dict[str, Any]) -> None:
     fill(tmp_path / "photos", range(1))
     with pytest.raises(ValueError, match="must be"):
         run(tmp_path / "photos", tmp_path / "store", **options)
 
 
-def test_a_folder_of_other_things_is_not_written_to(tmp_path: Path) -> None:
+def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     fill(tmp_path / "photos", range(2))
-    with pytest.raises(ValueError, match="holds other things"):
+    with pytest.raises(ValueError, match="contains other files"):
         run(tmp_path / "photos", tmp_path / "photos")
     assert sorted(os.listdir(tmp_path / "photos")) == ["000.png", "001.png"]
 
 
-def test_several_machines_make_the_store_of_one(tmp_path: Path) -> None:
+def test_several_machines_create_the_same_store_as_one(tmp_path: Path) -> None:
     fill(tmp_path / "photos", range(45))
     (tmp_path / "photos" / "020.png").write_bytes(b"")
     alone = run(tmp_path / "photos", tmp_path / "alone")
@@ -282,8 +279,8 @@ def test_several_machines_make_the_store_of_one(tmp_path: Path) -> None:
     assert FeatureStore.open(tmp_path / "shared").ids == alone.ids
 
 
-def test_the_same_command_twice_at_once(tmp_path: Path) -> None:
-    """A second process finishes everything while the first is at its first batch."""
+def test_two_processes_with_the_same_command(tmp_path: Path) -> None:
+    """The second process finishes while the first one encodes its first batch."""
     fill(tmp_path / "photos", range(30))
 
     class Overtaken(Colour):
@@ -298,7 +295,7 @@ def test_the_same_command_twice_at_once(tmp_path: Path) -> None:
     assert store.content_fingerprint == run(tmp_path / "photos", tmp_path / "alone").content_fingerprint
 
 
-def test_damaged_and_deleted_shards_are_made_again(tmp_path: Path) -> None:
+def test_damaged_and_deleted_shards_are_computed_again(tmp_path: Path) -> None:
     fill(tmp_path / "photos", range(30))
     before = run(tmp_path / "photos", tmp_path / "store").content_fingerprint
     (tmp_path / "store" / "shard-00001.json").write_text("{")
@@ -311,19 +308,19 @@ def test_damaged_and_deleted_shards_are_made_again(tmp_path: Path) -> None:
     assert store.content_fingerprint == before
 
 
-def test_old_temporary_files_are_cleared(tmp_path: Path) -> None:
+def test_stale_temporary_files_are_deleted(tmp_path: Path) -> None:
     fill(tmp_path / "photos", range(3))
     (tmp_path / "store").mkdir()
-    for name, age in ((".shard-00000.npy.x.part.npy", 7200), (".shard-00001.npy.y.part.npy", 0)):
+    for name, modified in ((".shard-00000.npy.x.part.npy", 0), (".shard-00001.npy.y.part.npy", 2**33)):
         (tmp_path / "store" / name).write_bytes(b"x")
-        os.utime(tmp_path / "store" / name, (time.time() - age,) * 2)
+        os.utime(tmp_path / "store" / name, (modified, modified))  # the years 1970 and 2242
     run(tmp_path / "photos", tmp_path / "store")
     assert sorted(name for name in os.listdir(tmp_path / "store") if name.startswith(".")) == [
         ".shard-00001.npy.y.part.npy"
     ]
 
 
-def test_a_reader_sees_the_old_rows_until_the_new_ones_are_whole(tmp_path: Path) -> None:
+def test_readers_see_the_old_rows_until_the_new_ones_are_complete(tmp_path: Path) -> None:
     fill(tmp_path / "photos", range(10))
     old = run(tmp_path / "photos", tmp_path / "store")
     before = old[:]
@@ -341,39 +338,47 @@ def test_a_reader_sees_the_old_rows_until_the_new_ones_are_whole(tmp_path: Path)
     assert len(run(tmp_path / "photos", tmp_path / "store")) == 40
 
 
+# Kills itself after a number of renames (argument 2) or encoded batches (argument 3); 0 means never.
 SCRIPT = """
 import os, signal, sys
 sys.path[:0] = [{tests!r}, {src!r}]
 from test_extract import Colour, run
 from pathlib import Path
-renames, allowed = 0, int(sys.argv[2])
-replace = os.replace
-def counted(source, target):
+max_renames, max_batches = int(sys.argv[2]), int(sys.argv[3])
+renames, replace = 0, os.replace
+def counting_replace(source, target):
     global renames
     replace(source, target)
     renames += 1
-    if renames == allowed:
+    if renames == max_renames:
         os.kill(os.getpid(), signal.SIGKILL)
-os.replace = counted
-run(Path({photos!r}), Path(sys.argv[1]), Colour(seconds=float(sys.argv[3])))
+os.replace = counting_replace
+class Killer(Colour):
+    def encode(self, batch):
+        features = super().encode(batch)
+        if len(self.batches) == max_batches:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return features
+run(Path({photos!r}), Path(sys.argv[1]), Killer())
 """
 
 
 @pytest.fixture
 def killable(tmp_path: Path) -> tuple[str, Path]:
-    """A script that embeds into the store it is given, and a store that was made without interruption."""
+    """A script that embeds into a given store and kills itself, and the store of an uninterrupted run."""
     photos = tmp_path / "photos"
     fill(photos, range(40))
     (photos / "011.png").write_bytes(b"broken")
     whole = run(photos, tmp_path / "whole")
-    here = Path(__file__).resolve()
-    script = SCRIPT.format(tests=str(here.parent), src=str(here.parents[2] / "src"), photos=str(photos))
+    test_file = Path(__file__).resolve()
+    script = SCRIPT.format(tests=str(test_file.parent), src=str(test_file.parents[2] / "src"), photos=str(photos))
     assert len(whole) == 39
     return script, tmp_path / "whole"
 
 
-def start(script: str, store: Path, allowed: int = 0, seconds: float = 0.0) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", script, str(store), str(allowed), str(seconds)])
+def run_script(script: str, store: Path, *, max_renames: int = 0, max_batches: int = 0) -> int:
+    command = [sys.executable, "-c", script, str(store), str(max_renames), str(max_batches)]
+    return subprocess.run(command, check=False).returncode
 
 
 def assert_same(store: Path, whole: Path) -> None:
@@ -387,34 +392,27 @@ def assert_same(store: Path, whole: Path) -> None:
         assert (store / path.name).read_bytes() == path.read_bytes()
 
 
-def test_killed_between_any_two_renames_it_gives_the_same_bytes(tmp_path: Path, killable: tuple[str, Path]) -> None:
+def test_resume_after_a_kill_between_renames_gives_the_same_bytes(tmp_path: Path, killable: tuple[str, Path]) -> None:
     script, whole = killable
     store = tmp_path / "store"
     codes: list[int] = []
-    while not codes or codes[-1] != 0:  # each run gets two renames further: after the rows, after their json, ...
-        codes.append(start(script, store, allowed=2).wait(timeout=60))
+    while not codes or codes[-1] != 0:  # every run is killed after two renames, of rows or of their index
+        codes.append(run_script(script, store, max_renames=2))
         assert len(codes) < 20
     assert codes.count(-signal.SIGKILL) >= 4
     assert_same(store, whole)
 
 
-def test_killed_at_any_moment_it_gives_the_same_bytes(tmp_path: Path, killable: tuple[str, Path]) -> None:
+def test_resume_after_a_kill_between_batches_gives_the_same_bytes(tmp_path: Path, killable: tuple[str, Path]) -> None:
     script, whole = killable
     store = tmp_path / "store"
-    random = np.random.default_rng(0)
-    for _ in range(4):
-        process = start(script, store, seconds=0.01)
-        deadline = time.monotonic() + 30
-        while not (store / "manifest.json").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(float(random.uniform(0, 0.4)))
-        process.kill()
-        process.wait()
-    assert start(script, store).wait(timeout=60) == 0
+    for max_batches in (1, 5, 2):  # within the first shard, the second, and the first again
+        assert run_script(script, store, max_batches=max_batches) == -signal.SIGKILL
+    assert run_script(script, store) == 0
     assert_same(store, whole)
 
 
-def test_archives_resume_too(tmp_path: Path) -> None:
+def test_second_run_on_an_archive_computes_nothing(tmp_path: Path) -> None:
     fill(tmp_path / "photos", range(20))
     archive = shutil.make_archive(str(tmp_path / "photos"), "gztar", tmp_path / "photos")
     first = Colour()
@@ -430,3 +428,18 @@ def test_real_photos(shared_data: Path, tmp_path: Path) -> None:
     store = extract(catalog, Colour(), tmp_path / "store", progress=False)
     assert store.shape == (50, 4)
     assert store.errors == []
+
+
+def test_progress_starts_at_the_rows_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    fill(tmp_path / "photos", range(10))
+    run(tmp_path / "photos", tmp_path / "store")
+    fill(tmp_path / "photos", range(10, 14))
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    run(tmp_path / "photos", tmp_path / "store", progress=True)
+    assert "Embedding" in terminal.getvalue()
+    assert "| 10/14 " in terminal.getvalue()

@@ -1,3 +1,5 @@
+"""Feature files of every format, memory maps, and invalid files."""
+
 from __future__ import annotations
 
 import re
@@ -21,12 +23,12 @@ def test_npy_stays_on_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [slice(2, 500), [3, 1, 1, -1], np.arange(999, -1, -1), np.arange(1000) % 3 == 0])
-def test_rows_of_a_memory_map_are_those_of_the_array(tmp_path: Path, rows: Any) -> None:
+def test_memory_map_reads_like_the_array(tmp_path: Path, rows: Any) -> None:
     X = np.random.default_rng(0).standard_normal((1000, 3)).astype(np.float16)
     np.save(tmp_path / "x.npy", X)
-    found = read_rows(np.load(tmp_path / "x.npy", mmap_mode="r"), rows)
-    assert np.array_equal(found, X[rows].astype(np.float32))
-    assert found.flags.writeable
+    values = read_rows(np.load(tmp_path / "x.npy", mmap_mode="r"), rows)
+    assert np.array_equal(values, X[rows].astype(np.float32))
+    assert values.flags.writeable
 
 
 def test_npz_with_split_classes_and_other_labels(tmp_path: Path) -> None:
@@ -47,7 +49,7 @@ def test_npz_with_split_classes_and_other_labels(tmp_path: Path) -> None:
         file.rows("validation")
 
 
-def test_pt_in_the_authors_form(tmp_path: Path) -> None:
+def test_pt_in_the_format_of_the_released_code(tmp_path: Path) -> None:
     torch.save({"features": torch.ones(3, 2, dtype=torch.bfloat16), "ys": torch.tensor([0, 1, 2])}, tmp_path / "x.pt")
     file = load_feature_file(tmp_path / "x.pt")
     assert file.features.shape == (3, 2)
@@ -55,9 +57,9 @@ def test_pt_in_the_authors_form(tmp_path: Path) -> None:
     assert file.labels.tolist() == [0, 1, 2]
 
 
-def test_pt_that_would_execute_is_not_loaded(tmp_path: Path) -> None:
+def test_pt_with_other_objects_is_not_loaded(tmp_path: Path) -> None:
     torch.save({"features": Path("x")}, tmp_path / "x.pt")
-    with pytest.raises(ValueError, match="holds more than tensors"):
+    with pytest.raises(ValueError, match="contains other objects than tensors"):
         load_feature_file(tmp_path / "x.pt")
 
 
@@ -73,28 +75,28 @@ def test_parquet(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arrays", "sentence"),
+    ("name", "arrays", "message"),
     [
-        ("x.npz", {"embeddings": FEATURES}, "holds embeddings; it needs an array named 'features'"),
+        ("x.npz", {"embeddings": FEATURES}, "contains embeddings, but needs an array named 'features'"),
         ("x.npz", {"features": FEATURES[0]}, r"have shape \(2,\)"),
         ("x.npz", {"features": FEATURES, "labels": [1, 2]}, "6 rows of features but 2 labels"),
         ("x.npz", {"features": FEATURES.astype(str)}, "real numbers"),
     ],
 )
-def test_bad_contents_are_one_sentence(tmp_path: Path, name: str, arrays: dict[str, object], sentence: str) -> None:
+def test_invalid_contents(tmp_path: Path, name: str, arrays: dict[str, object], message: str) -> None:
     np.savez(tmp_path / name, **arrays)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=message):
         load_feature_file(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.pt", "x.parquet"])
-def test_damaged_files_are_one_sentence(tmp_path: Path, name: str) -> None:
+def test_damaged_files(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"not what it says")
     with pytest.raises(ValueError, match=re.escape(name)):
         load_feature_file(tmp_path / name)
 
 
-def test_missing_and_unknown(tmp_path: Path) -> None:
+def test_missing_file_and_unknown_suffix(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="There is no file"):
         load_feature_file(tmp_path / "x.npy")
     (tmp_path / "x.txt").touch()
@@ -102,7 +104,7 @@ def test_missing_and_unknown(tmp_path: Path) -> None:
         load_feature_file(tmp_path / "x.txt")
 
 
-def test_rows_that_are_not_finite_are_named() -> None:
+def test_check_finite_lists_the_rows() -> None:
     X = np.ones((20, 3), dtype=np.float32)
     X[[3, 17], 1] = np.nan
     with pytest.raises(ValueError, match=r"2 of 20 rows .* \(rows 3, 17\)"):
@@ -110,7 +112,7 @@ def test_rows_that_are_not_finite_are_named() -> None:
     check_finite(np.full((4, 2), np.finfo(np.float16).max, dtype=np.float16))  # a large sum is not infinity
 
 
-def test_subset_reads_through() -> None:
+def test_subset() -> None:
     subset = Subset(FEATURES, np.array([5, 0, 2]))
     assert subset.shape == (3, 2)
     assert subset[1:].tolist() == [[0, 1], [4, 5]]

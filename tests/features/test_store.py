@@ -1,4 +1,4 @@
-"""The store reads like the array it was made from, and notices when a byte of it is wrong."""
+"""A feature store reads like the array it was created from, and detects damaged bytes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from cgmcr2.features import FeatureStore
+from cgmcr2.features.manifest import Manifest
 from cgmcr2.features.shards import read_index, shard_numbers, write_shard
-from cgmcr2.features.store import Manifest
 
 X = np.random.default_rng(0).normal(size=(23, 5)).astype(np.float32)
 
@@ -42,16 +42,16 @@ def test_reads_like_the_array(store: FeatureStore) -> None:
         np.array([], np.int64),
         [],
     ):
-        got = store[rows]
-        assert got.dtype == np.float32
+        values = store[rows]
+        assert values.dtype == np.float32
         np.testing.assert_array_equal(
-            got, X[rows if isinstance(rows, slice) else np.asarray(rows, None if len(rows) else int)]
+            values, X[rows if isinstance(rows, slice) else np.asarray(rows, None if len(rows) else int)]
         )
     np.testing.assert_array_equal(store[-2], X[-2])
     np.testing.assert_array_equal(np.stack([store[row] for row in range(23)]), X)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=hnp.arrays(np.int64, st.integers(0, 60), elements=st.integers(-23, 22)))
 def test_any_rows_in_any_order(tmp_path_factory: pytest.TempPathFactory, rows: np.ndarray) -> None:
     path = tmp_path_factory.getbasetemp() / "any-rows"
@@ -60,12 +60,12 @@ def test_any_rows_in_any_order(tmp_path_factory: pytest.TempPathFactory, rows: n
 
 
 @pytest.mark.parametrize("rows", [[23], [-24], [0.5], [[1, 2]], [True, False], "a"])
-def test_what_is_no_row_is_an_index_error(store: FeatureStore, rows: object) -> None:
+def test_invalid_rows_raise_index_error(store: FeatureStore, rows: object) -> None:
     with pytest.raises(IndexError):
         store[rows]
 
 
-def test_open_gives_the_same(store: FeatureStore) -> None:
+def test_open_and_pickle(store: FeatureStore) -> None:
     again = FeatureStore.open(store.path)
     assert again.ids == [str(row) for row in range(23)]
     assert again.fingerprint == "abc"
@@ -74,10 +74,10 @@ def test_open_gives_the_same(store: FeatureStore) -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(again))[:], X)
     with again:
         pass
-    np.testing.assert_array_equal(again[:], X)  # closed, and opened again by reading
+    np.testing.assert_array_equal(again[:], X)  # a closed store opens again when read
 
 
-def test_the_files_are_those_of_the_design(store: FeatureStore) -> None:
+def test_files_of_a_store(store: FeatureStore) -> None:
     assert sorted(os.listdir(store.path))[:3] == ["manifest.json", "shard-00000.json", "shard-00000.npy"]
     np.testing.assert_array_equal(np.load(store.path / "shard-00001.npy"), X[4:8])
     manifest = json.loads((store.path / "manifest.json").read_text())
@@ -86,7 +86,7 @@ def test_the_files_are_those_of_the_design(store: FeatureStore) -> None:
     assert json.loads((store.path / "shard-00001.json").read_text())["ids"] == ["4", "5", "6", "7"]
 
 
-def test_float16_halves_the_disk_and_reads_as_float32(tmp_path: Path) -> None:
+def test_float16_is_read_as_float32(tmp_path: Path) -> None:
     store = FeatureStore.create(tmp_path / "half", X, dtype="float16")
     assert store[:].dtype == np.float32
     np.testing.assert_array_equal(store[:], X.astype(np.float16).astype(np.float32))
@@ -95,20 +95,20 @@ def test_float16_halves_the_disk_and_reads_as_float32(tmp_path: Path) -> None:
         FeatureStore.create(tmp_path / "over", X * 1e6, dtype="float16")
 
 
-def test_content_fingerprint_knows_rows_ids_and_order_but_not_shards(tmp_path: Path) -> None:
-    def made(name: str, rows: np.ndarray, ids: list[str] | None = None, shard_size: int = 4) -> str:
+def test_content_fingerprint_depends_on_rows_ids_and_order_but_not_on_shards(tmp_path: Path) -> None:
+    def fingerprint(name: str, rows: np.ndarray, ids: list[str] | None = None, shard_size: int = 4) -> str:
         return FeatureStore.create(tmp_path / name, rows, ids, shard_size=shard_size).content_fingerprint
 
-    first = made("a", X)
-    assert made("b", X, shard_size=7) == first
+    first = fingerprint("a", X)
+    assert fingerprint("b", X, shard_size=7) == first
     changed = X.copy()
     changed[9, 3] = np.nextafter(changed[9, 3], 9)
-    assert made("c", changed) != first
-    assert made("d", X, [f"{row}!" for row in range(23)]) != first
-    assert made("e", X[::-1], [str(row) for row in range(22, -1, -1)]) != first
+    assert fingerprint("c", changed) != first
+    assert fingerprint("d", X, [f"{row}!" for row in range(23)]) != first
+    assert fingerprint("e", X[::-1], [str(row) for row in range(22, -1, -1)]) != first
 
 
-def test_many_shards_need_few_open_files(tmp_path: Path) -> None:
+def test_many_shards_with_few_file_descriptors(tmp_path: Path) -> None:
     rows = np.arange(60, dtype=np.float32)[:, None]
     FeatureStore.create(tmp_path / "many", rows, shard_size=1)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -124,15 +124,15 @@ def test_many_shards_need_few_open_files(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_verify_passes_and_then_finds_any_flipped_byte(store: FeatureStore) -> None:
+def test_verify_detects_any_flipped_bit(store: FeatureStore) -> None:
     store.verify()
     random = np.random.default_rng(0)
     for name in ("shard-00002.npy", "shard-00002.json"):
         whole = (store.path / name).read_bytes()
-        for place in [0, 10, len(whole) - 2, *random.integers(0, len(whole) - 1, 25)]:
+        for position in [0, 10, len(whole) - 2, *random.integers(0, len(whole) - 1, 25)]:
             broken = bytearray(whole)
-            broken[place] ^= 1 << int(random.integers(0, 8))
-            if broken.split() == whole.split():  # white space in the header of the .npy or of the json says nothing
+            broken[position] ^= 1 << int(random.integers(0, 8))
+            if broken.split() == whole.split():  # whitespace in the headers has no meaning
                 continue
             (store.path / name).write_bytes(broken)
             with pytest.raises(ValueError, match="is damaged"):
@@ -144,14 +144,14 @@ def test_verify_passes_and_then_finds_any_flipped_byte(store: FeatureStore) -> N
     store.verify()
 
 
-def test_verify_notices_a_changed_id(store: FeatureStore) -> None:
+def test_verify_detects_a_changed_id(store: FeatureStore) -> None:
     path = store.path / "shard-00002.json"
     path.write_text(path.read_text().replace('"9"', '"7"'))
     with pytest.raises(ValueError, match="does not match its checksum"):
         store.verify()
 
 
-def test_verify_names_the_image(store: FeatureStore) -> None:
+def test_verify_reports_the_damaged_image(store: FeatureStore) -> None:
     path = store.path / "shard-00002.npy"
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
@@ -160,7 +160,7 @@ def test_verify_names_the_image(store: FeatureStore) -> None:
         store.verify()
 
 
-def test_verify_finds_what_is_not_finite(store: FeatureStore) -> None:
+def test_verify_detects_rows_that_are_not_finite(store: FeatureStore) -> None:
     index = read_index(store.path, 1)
     rows = X[4:8].copy()
     rows[2, 2] = np.nan
@@ -169,13 +169,13 @@ def test_verify_finds_what_is_not_finite(store: FeatureStore) -> None:
         store.verify()
 
 
-def test_a_lost_shard_is_noticed_when_opening(store: FeatureStore) -> None:
+def test_open_detects_a_missing_shard(store: FeatureStore) -> None:
     (store.path / "shard-00003.npy").unlink()
-    with pytest.raises(ValueError, match=r"has lost shard-00003.npy"):
+    with pytest.raises(ValueError, match=r"lacks 1 of its 6 shards, such as shard-00003.npy"):
         FeatureStore.open(store.path)
 
 
-def test_what_is_no_store_is_one_sentence(tmp_path: Path, store: FeatureStore) -> None:
+def test_open_refuses_other_folders_and_damaged_manifests(tmp_path: Path, store: FeatureStore) -> None:
     with pytest.raises(FileNotFoundError, match="is not a feature store"):
         FeatureStore.open(tmp_path / "absent")
     (tmp_path / "other").mkdir()
@@ -187,7 +187,7 @@ def test_what_is_no_store_is_one_sentence(tmp_path: Path, store: FeatureStore) -
             FeatureStore.open(store.path)
 
 
-def test_unfinished_is_refused_unless_asked_for(store: FeatureStore) -> None:
+def test_unfinished_store_is_refused_unless_partial(store: FeatureStore) -> None:
     manifest = Manifest.read(store.path)
     manifest.runs = None
     manifest.write(store.path)
@@ -196,35 +196,35 @@ def test_unfinished_is_refused_unless_asked_for(store: FeatureStore) -> None:
     assert len(FeatureStore.open(store.path, partial=True)) == 23
 
 
-def test_create_refuses_what_is_there_or_does_not_fit(tmp_path: Path, store: FeatureStore) -> None:
+def test_create_refuses_existing_folders_and_invalid_arguments(tmp_path: Path, store: FeatureStore) -> None:
     with pytest.raises(ValueError, match="already"):
         FeatureStore.create(store.path, X)
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.jpg").write_bytes(b"x")
-    with pytest.raises(ValueError, match="holds other things"):
+    with pytest.raises(ValueError, match="contains other files"):
         FeatureStore.create(tmp_path / "photos", X)
     with pytest.raises(ValueError, match="is a file"):
         FeatureStore.create(tmp_path / "photos" / "a.jpg", X)
-    with pytest.raises(ValueError, match="23 rows need as many different ids, but 23"):
+    with pytest.raises(ValueError, match=r"23 rows need 23 unique ids, but there are 23 \(1 unique\)"):
         FeatureStore.create(tmp_path / "x", X, ["same"] * 23)
     with pytest.raises(ValueError, match="float32 or float16"):
         FeatureStore.create(tmp_path / "x", X, dtype="int8")
-    with pytest.raises(ValueError, match=r"shape \(rows, width\)"):
+    with pytest.raises(ValueError, match=r"shape \(n_samples, n_features\)"):
         FeatureStore.create(tmp_path / "x", X[0])
     assert os.listdir(tmp_path / "photos") == ["a.jpg"]
 
 
-def test_errors_as_csv_with_any_name(tmp_path: Path, store: FeatureStore) -> None:
-    odd = ['quo"te,.jpg', "new\nline.jpg", "caf\udce9.jpg", "<script>.jpg", "日本.jpg"]
-    store.errors = [(name, "the file is empty") for name in odd]
+def test_errors_csv_with_unusual_names(tmp_path: Path, store: FeatureStore) -> None:
+    names = ['quo"te,.jpg', "new\nline.jpg", "caf\udce9.jpg", "<script>.jpg", "日本.jpg"]
+    store.errors = [(name, "the file is empty") for name in names]
     store.write_errors_csv(tmp_path / "errors.csv")
     with open(tmp_path / "errors.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
     assert rows[0] == ["path", "reason"]
-    assert [row[0] for row in rows[1:]] == [*odd[:2], "caf\\udce9.jpg", *odd[3:]]
+    assert [row[0] for row in rows[1:]] == [*names[:2], "caf\\udce9.jpg", *names[3:]]
 
 
-def test_odd_ids_survive_the_disk(tmp_path: Path) -> None:
+def test_unusual_ids_are_stored_unchanged(tmp_path: Path) -> None:
     ids = ["caf\udce9.jpg", "new\nline", '"', "<script>", "日本"]
     FeatureStore.create(tmp_path / "odd", X[:5], ids)
     assert FeatureStore.open(tmp_path / "odd").ids == ids

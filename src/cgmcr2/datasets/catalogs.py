@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from array import array
 from collections.abc import Iterable, Sequence
@@ -57,6 +58,11 @@ class SelectionSource:
 
     def load(self, index: int, id: str) -> ImageData:
         return self.sources[self.numbers[index]].load(self.indices[index], self.ids[index])
+
+
+def matching_images(catalog: Catalog, pattern: re.Pattern[str]) -> list[tuple[re.Match[str], int]]:
+    """Return the match and the index of each image whose id matches ``pattern``."""
+    return [(match, index) for index, id in enumerate(catalog.ids) if (match := pattern.search(id))]
 
 
 def selection_catalog(origin: str, images: Iterable[tuple[str, Catalog, int]]) -> Catalog:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cgmcr2.datasets.catalogs import selection_catalog
+from cgmcr2.datasets.catalogs import matching_images, selection_catalog
 from cgmcr2.datasets.dataset import Dataset
 from cgmcr2.datasets.files import find_path
 from cgmcr2.datasets.info import DatasetInfo
@@ -37,7 +37,7 @@ def read_flowers(info: DatasetInfo, root: Path) -> Dataset:
     images = Catalog.from_source(find_path(info, root, "jpg", "102flowers.tgz"))
     (values,) = read_mat(mat, mat.name, "labels")
     labels = np.atleast_1d(values).astype(np.int64) - 1  # Matlab counts from 1
-    numbered = [(int(match[1]), index) for index, id in enumerate(images.ids) if (match := _NUMBER.search(id))]
+    numbered = [(int(match[1]), index) for match, index in matching_images(images, _NUMBER)]
     missing = sorted(set(range(1, len(labels) + 1)).symmetric_difference(number for number, _ in numbered))
     if missing:
         raise ValueError(

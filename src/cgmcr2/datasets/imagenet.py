@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cgmcr2.datasets.catalogs import selection_catalog
+from cgmcr2.datasets.catalogs import matching_images, selection_catalog
 from cgmcr2.datasets.dataset import Dataset, train_test_split
 from cgmcr2.datasets.files import find_path, read_files
 from cgmcr2.datasets.info import DatasetInfo
@@ -38,12 +38,12 @@ def read_imagenet(info: DatasetInfo, root: Path) -> Dataset:
     label_of = {wnid: label for label, wnid in enumerate(wnids)}
 
     train_images = Catalog.from_source(train_path) if train_path.is_dir() else nested_tar_catalog(train_path)
-    train = sorted((match[1], match[2], i) for i, id in enumerate(train_images.ids) if (match := _TRAIN.search(id)))
+    train = sorted((match[1], match[2], index) for match, index in matching_images(train_images, _TRAIN))
     for wnid, name, _ in train:
         if wnid not in label_of:
             raise ValueError(f"{name!r} in '{train_path}' is of class {wnid}, which the development kit does not list.")
     val_images = Catalog.from_source(val_path)
-    val = sorted((int(match[2]), match[1], i) for i, id in enumerate(val_images.ids) if (match := _VAL.search(id)))
+    val = sorted((int(match[2]), match[1], index) for match, index in matching_images(val_images, _VAL))
     truth = read_files(kit, [_GROUND_TRUTH])[_GROUND_TRUTH].split()
     if val and val[-1][0] > len(truth):
         raise ValueError(f"{val[-1][1]!r} in '{val_path}' has no line in the ground truth of '{kit}'.")

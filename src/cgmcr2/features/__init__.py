@@ -1,4 +1,4 @@
-"""Features on disk: where they come from (``sources``), how they are kept (``FeatureStore``) and made (``extract``)."""
+"""Features on disk: extract them from images (``extract``), store them (``FeatureStore``), read them (``sources``)."""
 
 from cgmcr2.features.extract import extract
 from cgmcr2.features.store import FeatureStore

@@ -1,8 +1,8 @@
-"""Images to features on disk, so that it can be killed at any moment and goes on where it was.
+"""Extract features of images into a store; an interrupted extraction is resumed by repeating the call.
 
-The work is cut into shards by the order of the catalog alone, and a batch never reaches across shards. So an
-interrupted run, started again, computes the same batches and gives the same bytes as one that was left alone. (Images
-added later come in batches of their own: where an encoder rounds differently in other batches, so do their rows.)
+Images are assigned to shards by their order in the catalog alone, and a batch never spans two shards. So a resumed
+extraction computes the same batches and writes the same bytes as an uninterrupted one. Images that are added later form
+their own batches; if the rounding of an encoder depends on the batch, so do the last bits of their features.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import logging
 import os
 import time
 import warnings
@@ -18,17 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
-from cgmcr2.features.shards import ShardIndex, read_index, shard_numbers, write_shard
-from cgmcr2.features.store import FeatureStore, Manifest, prepare
+from cgmcr2._progress import ProgressBar, progress_bar
+from cgmcr2.features.coverage import Coverage
+from cgmcr2.features.manifest import FILE_NAME, Manifest, prepare_store
+from cgmcr2.features.shards import ShardIndex, read_index, write_shard
+from cgmcr2.features.store import FeatureStore
 from cgmcr2.images import DECODE_VERSION, Catalog, iter_decoded
 
 if TYPE_CHECKING:
     from cgmcr2.encoders.base import Encoder
 
-DEFAULT_BATCH_SIZE = 32  # enough for a CPU; an encoder on a GPU can name its own as `batch_size`
-_STALE_SECONDS = 3600  # writing a shard takes seconds: temporary files older than this are from a killed run
+logger = logging.getLogger(__name__)
+
+DEFAULT_BATCH_SIZE = 32  # sufficient for a CPU; encoders on a GPU define their own `batch_size`
+_STALE_SECONDS = 3600  # writing a shard takes seconds, so older temporary files are from a killed process
 
 
 def extract(
@@ -44,16 +49,36 @@ def extract(
     shard_index: int = 0,
     num_shards: int = 1,
 ) -> FeatureStore:
-    """Encode the images of ``catalog`` into the feature store at ``path``, and return it.
+    """Embed the images of ``catalog`` into the feature store at ``path``, and return the store.
 
-    What the store already holds is kept, if the file has neither another size nor another time. The rows are in the
-    order of the catalog, for the images that could be read; the rest is in ``store.errors``, and is tried again the
-    next time.
+    Rows of an existing store are reused unless the size or time of their file has changed. The rows are in the order of
+    the catalog, without the images that could not be read. Those are listed in ``store.errors`` and tried again by the
+    next call.
 
-    ``batch_size``: images at a time, halved when the memory does not suffice. ``shard_size``, ``dtype`` ("float32" or
-    "float16"): of a new store. ``num_workers``: threads that decode. ``shard_index`` and ``num_shards``: of several
-    machines that share the file system, which one this is; whichever finishes last completes the store.
+    Parameters
+    ----------
+    catalog : Catalog
+        The images.
+    encoder : Encoder
+        The image encoder.
+    path : str or path-like
+        Folder of the store.
+    batch_size : int or "auto"
+        Images per batch; halved when memory is exhausted.
+    shard_size : int, optional
+        Rows per shard of a new store.
+    dtype : {"float32", "float16"}, optional
+        Data type of a new store; default: float32.
+    num_workers : int, optional
+        Number of decoding threads.
+    progress : bool
+        Show a progress bar, or log progress if standard error is not a terminal.
+    shard_index, num_shards : int
+        Number of this machine and of all machines, if several share one file system. The last one to finish completes
+        the store.
 
+    Examples
+    --------
     >>> import tempfile
     >>> from types import SimpleNamespace
     >>> from PIL import Image
@@ -70,55 +95,56 @@ def extract(
     """
     path = Path(path)
     if batch_size != "auto" and (not isinstance(batch_size, int) or batch_size < 1):
-        raise ValueError(f"batch_size must be 'auto' or a number of at least 1, but is {batch_size!r}.")
+        raise ValueError(f"batch_size must be 'auto' or an integer of at least 1, but is {batch_size!r}.")
     if not 0 <= shard_index < num_shards:
         raise ValueError(f"shard_index must be from 0 to num_shards - 1, but they are {shard_index} and {num_shards}.")
-    there = Manifest.read(path) if (path / "manifest.json").exists() else None
-    manifest = prepare(
+    manifest = _prepare(path, catalog, encoder, shard_size, dtype)
+    _remove_stale_files(path)
+    writer = _ShardWriter(path, manifest, catalog, _Batcher(encoder, batch_size), num_workers)
+    coverage = Coverage(path, catalog)
+    if coverage.damaged:
+        logger.info("Computing the images of %d damaged shards again", coverage.damaged)
+    added = 0
+    shards = coverage.plan(manifest.shard_size, shard_index, num_shards, retry_errors=True)
+    while shards:
+        missing = sum(len(indices) for _, indices in shards)
+        bar = progress_bar(
+            len(catalog), initial=len(catalog) - missing, desc="Embedding", unit="images", enabled=progress
+        )
+        with bar, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="PIL")  # damaged files are reported as errors
+            added += writer.write(shards, coverage.reasons, bar)
+        coverage = Coverage(path, catalog)
+        shards = coverage.plan(manifest.shard_size, shard_index, num_shards)
+    if coverage.untried.any():  # other machines are still working
+        return FeatureStore.open(path, partial=True)
+    store = _complete(path, catalog, manifest, coverage)
+    store.added = added
+    return store
+
+
+def _prepare(path: Path, catalog: Catalog, encoder: Encoder, shard_size: int | None, dtype: str | None) -> Manifest:
+    existing = Manifest.read(path) if (path / FILE_NAME).exists() else None
+    return prepare_store(
         path,
         Manifest(
             encoder=encoder.name,
             fingerprint=encoder.fingerprint,
             preprocessing=f"decoding {DECODE_VERSION} for {encoder.image_size} px",
             dim=encoder.dim,
-            dtype=dtype or (there.dtype if there else "float32"),
-            shard_size=shard_size or (there.shard_size if there else _shard_size(len(catalog))),
+            dtype=dtype or (existing.dtype if existing else "float32"),
+            shard_size=shard_size or (existing.shard_size if existing else _default_shard_size(len(catalog))),
         ),
     )
-    _remove_stale_files(path)
-    batches = _Batches(encoder, batch_size)
-    added, first_pass = 0, True
-    while True:
-        done = _Done(path, catalog)
-        mine = np.arange(len(catalog)) // manifest.shard_size % num_shards == shard_index
-        todo = list(_cut(np.flatnonzero(done.untried & mine), manifest.shard_size))
-        if first_pass:
-            # what failed before may work now (HEIC installed, a disk back); at the end, so as not to shift the rest
-            todo += _cut(np.array(sorted(p for p in done.reasons if mine[p]), np.int64), manifest.shard_size)
-        if not todo:
-            break
-        taken = set(done.shards)
-        numbers = (number for number in itertools.count(shard_index, num_shards) if number not in taken)
-        plan = list(zip(numbers, todo, strict=False))
-        bar = tqdm(
-            total=len(catalog),
-            initial=len(catalog) - sum(map(len, todo)),
-            desc="embedding",
-            unit=" images",
-            disable=None if progress else True,  # None: only where there is a terminal
-        )
-        with bar, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="PIL")  # what Pillow thinks of broken files is in the errors
-            added += _run(plan, catalog, batches, path, manifest, done.reasons, num_workers, bar)
-        first_pass = False
-    if done.untried.any():  # other machines are at work
-        return FeatureStore.open(path, partial=True)
-    errors = [*catalog.errors, *((catalog.ids[place], done.reasons[place]) for place in sorted(done.reasons))]
-    complete = dataclasses.replace(manifest, catalog=catalog.fingerprint, runs=done.runs(), errors=errors)
+
+
+def _complete(path: Path, catalog: Catalog, manifest: Manifest, coverage: Coverage) -> FeatureStore:
+    """Write the final manifest and open the store."""
+    errors = [*catalog.errors, *((catalog.ids[index], coverage.reasons[index]) for index in sorted(coverage.reasons))]
+    complete = dataclasses.replace(manifest, catalog=catalog.fingerprint, runs=coverage.runs(), errors=errors)
     if complete != manifest:
         complete.write(path)
     store = FeatureStore(path, complete)
-    store.added = added
     if not len(store):
         id, reason = store.errors[0]
         raise ValueError(
@@ -128,45 +154,8 @@ def extract(
     return store
 
 
-class _Done:
-    """What the shards hold of a catalog: for each image the shard and row, or -1, or the reason why there is none."""
-
-    def __init__(self, path: Path, catalog: Catalog) -> None:
-        self.shard = np.full(len(catalog), -1, np.int64)
-        self.row = np.full(len(catalog), -1, np.int64)
-        self.reasons: dict[int, str] = {}
-        self.shards = shard_numbers(path)
-        positions, sizes, stamps = catalog.positions, catalog.sizes.tolist(), catalog.stamps.tolist()
-        for number in self.shards:
-            try:
-                index = read_index(path, number)
-            except ValueError:  # damaged: its images count as not done
-                continue
-            for row, (id, size, stamp) in enumerate(zip(index.ids, index.sizes, index.stamps, strict=True)):
-                place = positions.get(id, -1)
-                if place >= 0 and sizes[place] == size and stamps[place] == stamp and self.shard[place] < 0:
-                    self.shard[place], self.row[place] = number, row
-            for id, size, stamp, reason in index.errors:
-                place = positions.get(id, -1)
-                if place >= 0 and sizes[place] == size and stamps[place] == stamp:
-                    self.reasons[place] = reason
-        self.reasons = {place: reason for place, reason in self.reasons.items() if self.shard[place] < 0}
-        self.untried = self.shard < 0  # (n,)
-        self.untried[list(self.reasons)] = False
-
-    def runs(self) -> list[tuple[int, int, int]]:
-        """The rows in the order of the catalog, as (shard, first row, number of rows)."""
-        has_row = self.shard >= 0
-        shard, row = self.shard[has_row], self.row[has_row]
-        starts = (
-            np.flatnonzero(np.r_[True, (np.diff(shard) != 0) | (np.diff(row) != 1)]) if len(row) else np.zeros(0, int)
-        )
-        lengths = np.diff(np.r_[starts, len(row)])
-        return list(zip(shard[starts].tolist(), row[starts].tolist(), lengths.tolist(), strict=True))
-
-
-class _Batches:
-    """An encoder that is given as many images at a time as the memory allows."""
+class _Batcher:
+    """Encodes images in batches, which are halved when memory is exhausted."""
 
     def __init__(self, encoder: Encoder, batch_size: int | str) -> None:
         self.encoder = encoder
@@ -181,19 +170,20 @@ class _Batches:
                 if self.size == 1 or not _is_out_of_memory(error):
                     raise
                 self.size //= 2
+                logger.info("Out of memory: reducing the batch size to %d", self.size)
 
     def _encode(self, inputs: list[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
         features = np.asarray(self.encoder.encode(np.stack(inputs)))
         if features.shape != (len(inputs), self.encoder.dim):
             raise ValueError(
-                f"The encoder {self.encoder.name} gave features of shape {features.shape} for {len(inputs)} images, "
-                f"but says that they are {self.encoder.dim} wide."
+                f"The encoder {self.encoder.name} returned features of shape {features.shape} for {len(inputs)} "
+                f"images, but its dim is {self.encoder.dim}."
             )
         return features
 
 
 class _Shard:
-    """The rows and errors of a shard while it grows."""
+    """Rows and errors of a shard in memory."""
 
     def __init__(self, catalog: Catalog, capacity: int, manifest: Manifest) -> None:
         self.catalog = catalog
@@ -201,85 +191,88 @@ class _Shard:
         self.index = ShardIndex()
         self.reasons: dict[int, str] = {}
 
-    def add(self, places: list[int], features: npt.NDArray[np.float32]) -> None:
+    def add(self, indices: list[int], features: npt.NDArray[np.float32]) -> None:
         with np.errstate(over="ignore"):
             rows = features.astype(self.rows.dtype)
-        for place, row in zip(places, rows, strict=True):
+        for index, row in zip(indices, rows, strict=True):
             if not np.isfinite(row).all():
-                self.fail(place, f"the encoder gave a feature that is not finite in {self.rows.dtype}")
+                self.add_error(index, f"the encoder returned a feature that is not finite in {self.rows.dtype}")
                 continue
             self.rows[len(self.index.ids)] = row
-            item = self.catalog[place]
+            item = self.catalog[index]
             self.index.ids.append(item.id)
             self.index.sizes.append(item.size)
             self.index.stamps.append(item.stamp)
 
-    def fail(self, place: int, reason: str) -> None:
-        item = self.catalog[place]
-        self.reasons[place] = reason
+    def add_error(self, index: int, reason: str) -> None:
+        item = self.catalog[index]
+        self.reasons[index] = reason
         self.index.errors.append((item.id, item.size, item.stamp, reason))
 
     def write(self, path: Path, number: int) -> None:
         with contextlib.suppress(ValueError):
             read_index(path, number)
-            return  # the same command runs twice and the other was faster
+            return  # another process with the same command has written it
         write_shard(path, number, self.rows[: len(self.index.ids)], self.index)
 
 
-def _run(
-    plan: list[tuple[int, npt.NDArray[np.int64]]],
-    catalog: Catalog,
-    batches: _Batches,
-    path: Path,
-    manifest: Manifest,
-    known: dict[int, str],
-    num_workers: int | None,
-    bar: tqdm[Any],
-) -> int:
-    """Compute and write the shards of ``plan``; return the number of rows. One stream of images runs through all."""
-    added = 0
-    stream = iter_decoded(
-        catalog,
-        batches.encoder.preprocess,
-        indices=itertools.chain.from_iterable(places.tolist() for _, places in plan),
-        size=batches.encoder.image_size,
-        num_workers=num_workers,
-        window=batches.size + DEFAULT_BATCH_SIZE,  # the next batch is decoded while this one is encoded
-    )
-    with contextlib.closing(stream):
-        for number, places in plan:
-            shard = _Shard(catalog, len(places), manifest)
-            waiting: list[tuple[int, npt.NDArray[Any]]] = []
-            for count, (place, result) in enumerate(itertools.islice(stream, len(places)), start=1):
-                if isinstance(result, str):
-                    shard.fail(place, result)
-                else:
-                    waiting.append((place, result))
-                if waiting and (len(waiting) >= batches.size or count == len(places)):
-                    shard.add([place for place, _ in waiting], batches.encode([values for _, values in waiting]))
-                    waiting = []
-                bar.update()
-            added += len(shard.index.ids)
-            if shard.index.ids or any(known.get(place) != reason for place, reason in shard.reasons.items()):
-                shard.write(path, number)
-    return added
+@dataclasses.dataclass
+class _ShardWriter:
+    """Decodes, encodes and writes shards; decoding continues across shard boundaries."""
+
+    path: Path
+    manifest: Manifest
+    catalog: Catalog
+    batcher: _Batcher
+    num_workers: int | None
+
+    def write(
+        self, shards: list[tuple[int, npt.NDArray[np.int64]]], previous_reasons: dict[int, str], bar: ProgressBar
+    ) -> int:
+        """Compute and write ``shards``, and return the number of rows.
+
+        A shard that would only repeat ``previous_reasons`` is not written.
+        """
+        added = 0
+        stream = iter_decoded(
+            self.catalog,
+            self.batcher.encoder.preprocess,
+            indices=itertools.chain.from_iterable(indices.tolist() for _, indices in shards),
+            size=self.batcher.encoder.image_size,
+            num_workers=self.num_workers,
+            window=self.batcher.size + DEFAULT_BATCH_SIZE,  # decode the next batch while this one is encoded
+        )
+        with contextlib.closing(stream):
+            for number, indices in shards:
+                shard = _Shard(self.catalog, len(indices), self.manifest)
+                batch: list[tuple[int, npt.NDArray[Any]]] = []
+                for count, (index, result) in enumerate(itertools.islice(stream, len(indices)), start=1):
+                    if isinstance(result, str):
+                        shard.add_error(index, result)
+                    else:
+                        batch.append((index, result))
+                    if batch and (len(batch) >= self.batcher.size or count == len(indices)):
+                        shard.add([index for index, _ in batch], self.batcher.encode([image for _, image in batch]))
+                        batch = []
+                    bar.update()
+                added += len(shard.index.ids)
+                new_reasons = any(previous_reasons.get(index) != text for index, text in shard.reasons.items())
+                if shard.index.ids or new_reasons:
+                    shard.write(self.path, number)
+        return added
 
 
-def _cut(places: npt.NDArray[np.int64], length: int) -> list[npt.NDArray[np.int64]]:
-    return [places[start : start + length] for start in range(0, len(places), length)]
+def _default_shard_size(images: int) -> int:
+    """Return a shard size that gives about 256 shards: few enough to keep open, small enough to lose little work.
 
-
-def _shard_size(images: int) -> int:
-    """Small enough to lose little when killed, large enough for about 256 shards, which can all be kept open.
-
-    >>> _shard_size(800), _shard_size(1_000_000), _shard_size(100_000_000)
+    >>> _default_shard_size(800), _default_shard_size(1_000_000), _default_shard_size(100_000_000)
     (256, 4096, 16384)
     """
     return min(16384, max(256, 1 << max(0, images // 256).bit_length()))
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Of the processor or of a GPU, by name: features need no torch."""
+    """Return whether main or GPU memory is exhausted; the message is compared to avoid importing torch."""
     return isinstance(error, MemoryError) or "out of memory" in str(error).lower()
 
 

@@ -1,4 +1,4 @@
-"""Features from wherever they are: arrays, memory maps, tensors, files, stores. Read a batch of rows at a time."""
+"""Features from arrays, memory maps, files and stores, read in batches of rows."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.floating[Any]]
-MAPPED_ROWS = 128  # rows of a memory map that are touched before its pages are given back
+MAPPED_ROWS = 128  # rows read from a memory map before its pages are released
 SUFFIXES = (".npy", ".npz", ".pt", ".pth", ".parquet")
 
 
 @runtime_checkable
 class FeatureSource(Protocol):
-    """Rows of features that need not be in memory: an array, a memory map, a ``FeatureStore``."""
+    """Features of shape (n, D), not necessarily in memory: an array, a memory map, a ``FeatureStore``."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -29,17 +29,17 @@ class FeatureSource(Protocol):
 
 @dataclasses.dataclass
 class FeatureFile:
-    """What a feature file holds: ``features (n, D)`` and what else it says about the rows."""
+    """Content of a feature file: features of shape (n, D), and optional annotations of the rows."""
 
     features: FeatureSource
     labels: npt.NDArray[Any] | None = None
-    split: npt.NDArray[Any] | None = None  # 0 train, 1 test
+    split: npt.NDArray[Any] | None = None  # 0: training, 1: test
     classes: list[str] | None = None
     ids: list[str] | None = None
-    fingerprint: str | None = None  # of the encoder that made the features, where it is annotations
+    fingerprint: str | None = None  # of the encoder
 
     def rows(self, part: str) -> npt.NDArray[np.int64]:
-        """The rows of ``part``: "train", "test" or "all". Without a split every part is all rows."""
+        """Return the rows of a part, "train", "test" or "all"; all rows if there is no split."""
         if part not in ("train", "test", "all"):
             raise ValueError(f"part must be 'train', 'test' or 'all', but is {part!r}.")
         if self.split is None or part == "all":
@@ -48,33 +48,35 @@ class FeatureFile:
 
 
 def read_rows(source: FeatureSource, rows: Any) -> npt.NDArray[np.float32]:
-    """``source[rows]`` as a float32 array that may be written (torch asks for that), copied only where needed."""
+    """Return ``source[rows]`` as a writable float32 array, as torch requires; copied only if necessary."""
     if not isinstance(source, np.memmap) or source.mode != "r":
         return np.require(source[rows], dtype=np.float32, requirements=["C", "W"])
     if isinstance(rows, slice):
         values = np.array(source[rows], dtype=np.float32, order="C")
         release(source)
         return values
-    # the system maps up to 2 MB around every row that is touched: a few rows at a time, or a batch maps the whole file
-    wanted = np.arange(source.shape[0])[rows]
-    values = np.empty((len(wanted), *source.shape[1:]), dtype=np.float32)
-    order = np.argsort(wanted, kind="stable")
+    # reading a row maps up to 2 MB around it, so a large batch of random rows would map the whole file
+    indices = np.arange(source.shape[0])[rows]
+    values = np.empty((len(indices), *source.shape[1:]), dtype=np.float32)
+    order = np.argsort(indices, kind="stable")
     for group in np.split(order, range(MAPPED_ROWS, len(order), MAPPED_ROWS)):
-        values[group] = source[wanted[group]]
+        values[group] = source[indices[group]]
         release(source)
     return values
 
 
 def release(array: npt.NDArray[Any]) -> None:
-    """Give back the pages of a read-only memory map that have been read, so that a pass over a file larger than memory
-    does not fill it. They stay in the system's cache."""
+    """Release the pages of a read-only memory map from this process; they stay in the system's cache.
+
+    Otherwise, reading a file larger than memory would fill the memory.
+    """
     mapping = getattr(array, "_mmap", None)
     if mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
 class Subset:
-    """Some rows of a source, as a source: nothing is copied until a batch is read."""
+    """Source of some rows of another source; rows are copied only when read."""
 
     def __init__(self, source: FeatureSource, rows: npt.NDArray[np.int64]) -> None:
         self.source, self.rows = source, rows
@@ -88,27 +90,38 @@ class Subset:
 
 
 def check_finite(source: FeatureSource, block: int = 65536) -> None:
-    """Raise with the indices of the first rows that hold NaN or infinity, reading a block of rows at a time."""
-    bad: list[int] = []
+    """Raise ``ValueError`` if rows contain NaN or infinity; ``block`` rows are read at a time."""
+    invalid: list[int] = []
     for start in range(0, source.shape[0], block):
         values = read_rows(source, slice(start, start + block))
-        if not np.isfinite(values.sum(dtype=np.float64)):  # one cheap pass; look closer only where it fails
-            bad.extend(start + np.flatnonzero(~np.isfinite(values).all(axis=1)))
-    if bad:
-        shown = ", ".join(map(str, bad[:10])) + (", ..." if len(bad) > 10 else "")
+        if not np.isfinite(values.sum(dtype=np.float64)):  # the sum is a fast first check
+            invalid.extend(start + np.flatnonzero(~np.isfinite(values).all(axis=1)))
+    if invalid:
+        shown = ", ".join(map(str, invalid[:10])) + (", ..." if len(invalid) > 10 else "")
         raise ValueError(
-            f"{len(bad)} of {source.shape[0]} rows of the features contain NaN or infinity (rows {shown}); "
+            f"{len(invalid)} of {source.shape[0]} rows of the features contain NaN or infinity (rows {shown}); "
             "remove or repair them."
         )
 
 
 def load_feature_file(path: str | os.PathLike[str], *, labels: str = "labels") -> FeatureFile:
-    """Read a feature file, or the folder of a ``FeatureStore``. A .npy and a store stay on disk, memory-mapped.
+    """Read a feature file or open a feature store; .npy files and stores stay on disk, memory-mapped.
 
-    .npz: ``features``, optionally ``labels``, ``split``, ``classes``, ``fingerprint``; .pt: ``features``, ``ys``;
-    .parquet: a column ``features`` of lists, optionally ``labels``, ``split``, ``id``; a store of a data set has its
-    labels and split. ``labels`` names another array to take the labels from.
+    Parameters
+    ----------
+    path : str or path-like
+        One of:
 
+        - .npy: the features;
+        - .npz: ``features``, optionally ``labels``, ``split``, ``classes``, ``fingerprint``;
+        - .pt, .pth: a tensor, or a dict with ``features`` and optionally ``ys``;
+        - .parquet: a column ``features`` of lists, optionally ``labels``, ``split``, ``id``;
+        - the folder of a ``FeatureStore``; the store of a data set includes labels and split.
+    labels : str
+        Name of the array to use as labels.
+
+    Examples
+    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "x.npz"
     >>> np.savez(path, features=np.ones((4, 2)), labels=[0, 0, 1, 1])
@@ -124,19 +137,20 @@ def load_feature_file(path: str | os.PathLike[str], *, labels: str = "labels") -
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(
-            f"{path} is not a feature file: its name must end in {', '.join(SUFFIXES)}, or it is a store folder."
+            f"{path} is not a feature file: its name must end in {', '.join(SUFFIXES)}, or it must be a feature store."
         )
     try:
         file = _READERS[suffix](path, labels)
     except (zipfile.BadZipFile, EOFError, KeyError, TypeError, OSError, ValueError) as error:
-        if str(error).startswith(str(path)):  # a sentence of ours
+        if str(error).startswith(str(path)):  # raised by the reader itself
             raise
-        raise ValueError(f"{path} could not be read as {suffix} features ({error}); make the file again.") from error
-    return _checked(path, file)
+        raise ValueError(f"{path} could not be read as {suffix} features ({error}); create the file again.") from error
+    _check_shapes(path, file)
+    return file
 
 
 def is_features(path: str | os.PathLike[str]) -> bool:
-    """Whether ``path`` names features (a feature file or a store) rather than images."""
+    """Return whether ``path`` is a feature file or store rather than images."""
     path = Path(path)
     if path.is_dir():
         return (path / "manifest.json").is_file()
@@ -154,7 +168,7 @@ def _from_npz(path: Path, labels: str) -> FeatureFile:
     with np.load(path, allow_pickle=False) as archive:
         if "features" not in archive:
             raise ValueError(
-                f"{path} holds {', '.join(archive.files) or 'nothing'}; it needs an array named 'features'."
+                f"{path} contains {', '.join(archive.files) or 'nothing'}, but needs an array named 'features'."
             )
         names = {"features": "features", "labels": labels, "split": "split"}
         values = {field: archive[name] for field, name in names.items() if name in archive}
@@ -172,14 +186,14 @@ def _from_torch(path: Path, labels: str) -> FeatureFile:
         values = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError) as error:
         raise ValueError(
-            f"{path} holds more than tensors, or is damaged, and was not loaded; save it as .npz."
+            f"{path} contains other objects than tensors, or is damaged, and was not loaded; save it as .npz."
         ) from error
     if torch.is_tensor(values):
         values = {"features": values}
     if not isinstance(values, dict) or not torch.is_tensor(values.get("features")):
-        raise ValueError(f"{path} must hold a tensor, or a dict with a tensor 'features' and optionally 'ys'.")
-    found = values.get("ys" if labels == "labels" else labels)
-    return FeatureFile(_to_numpy(values["features"]), labels=None if found is None else np.asarray(found))
+        raise ValueError(f"{path} must contain a tensor, or a dict with a tensor 'features' and optionally 'ys'.")
+    ys = values.get("ys" if labels == "labels" else labels)
+    return FeatureFile(_to_numpy(values["features"]), labels=None if ys is None else np.asarray(ys))
 
 
 def _from_parquet(path: Path, labels: str) -> FeatureFile:
@@ -189,7 +203,7 @@ def _from_parquet(path: Path, labels: str) -> FeatureFile:
         raise ImportError(f"Reading {path} needs pyarrow; install it with: pip install 'cgmcr2[table]'") from error
     table = pyarrow.parquet.read_table(path)
     if "features" not in table.column_names:
-        raise ValueError(f"{path} has columns {', '.join(table.column_names)}; it needs one named 'features' of lists.")
+        raise ValueError(f"{path} has columns {', '.join(table.column_names)}, but needs a column 'features' of lists.")
     features = np.stack(table["features"].to_numpy(zero_copy_only=False)).astype(np.float32)
     names = {"labels": labels, "split": "split"}
     columns = {field: table[name].to_numpy() for field, name in names.items() if name in table.column_names}
@@ -209,8 +223,8 @@ _READERS = {
 
 
 def _from_store(path: Path, labels: str) -> FeatureFile:
-    from .annotations import read_annotations
-    from .store import FeatureStore
+    from cgmcr2.features.annotations import read_annotations
+    from cgmcr2.features.store import FeatureStore
 
     store = FeatureStore.open(path)
     annotations = read_annotations(store)
@@ -231,17 +245,17 @@ def _to_numpy(tensor: Any) -> npt.NDArray[Any]:
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # type: ignore[no-any-return]
 
 
-def _checked(path: Path, file: FeatureFile) -> FeatureFile:
+def _check_shapes(path: Path, file: FeatureFile) -> None:
     shape = tuple(file.features.shape)
     dtype = getattr(file.features, "dtype", np.dtype(np.float32))
     if len(shape) != 2 or not np.issubdtype(dtype, np.number) or np.issubdtype(dtype, np.complexfloating):
         raise ValueError(
-            f"The features in {path} have shape {shape} and type {dtype}; real numbers (rows, width) are needed."
+            f"The features in {path} have shape {shape} and type {dtype}, but must be real numbers "
+            "of shape (n_samples, n_features)."
         )
     for name in ("labels", "split"):
         value = getattr(file, name)
         if value is not None and len(value) != shape[0]:
             raise ValueError(
-                f"{path} has {shape[0]} rows of features but {len(value)} {name}; they must be equally many."
+                f"{path} has {shape[0]} rows of features but {len(value)} {name}; the numbers must be equal."
             )
-    return file
