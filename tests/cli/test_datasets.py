@@ -130,10 +130,10 @@ def test_reproduce_embeds_what_is_not_there(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["mnist"], "mnist is a data set here: say with --data (data=) which folder holds its files."),
+        (["mnist"], "mnist is a data set: give the folder of its files with --data (data=)."),
         (["mnist", "--data", "nowhere"], "MNIST needs train-images-idx3-ubyte.gz"),
         (["photos"], "There is no file or folder 'photos'"),
-        (["photos", "--data", "data"], "but photos is no data set; leave it out."),
+        (["photos", "--data", "data"], "but photos is not a data set: omit --data."),
     ],
 )
 def test_mistakes_are_one_sentence(
