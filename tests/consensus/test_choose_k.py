@@ -2,14 +2,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import adjusted_mutual_info_score
 
-from cgmcr2.consensus import choose_k as choice
-from cgmcr2.consensus.choose_k import Choice, adjusted_mutual_information, choose_k, decide, eigengaps
+from cgmcr2.consensus.choose_k import (
+    Choice,
+    ChooseKConfig,
+    candidate_grid,
+    choose_k,
+    decide,
+    eigengaps,
+    read_choice,
+    write_choice,
+)
+from cgmcr2.consensus.views import smoothed_views
 
 Array = np.ndarray[Any, Any]
 
@@ -33,11 +42,10 @@ def test_data_without_groups_has_no_clear_answer() -> None:
     assert found.verdict.startswith("No clear answer")
 
 
-def test_the_same_seed_gives_the_same_choice_whatever_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "ROWS", 200)
-    X = groups(4, 500)
-    assert choose_k(X, most=8, seed=3) == choose_k(X, most=8, seed=3)
-    assert choose_k(X, most=8).chosen == 4
+def test_the_same_seed_gives_the_same_choice_from_a_sample() -> None:
+    X, sampled = groups(4, 500), ChooseKConfig(rows=200)
+    assert choose_k(X, most=8, seed=3, config=sampled) == choose_k(X, most=8, seed=3, config=sampled)
+    assert choose_k(X, most=8, config=sampled).chosen == 4
 
 
 def test_runners_up_are_other_peaks_and_not_neighbours() -> None:
@@ -48,8 +56,8 @@ def test_runners_up_are_other_peaks_and_not_neighbours() -> None:
 @pytest.mark.parametrize(
     ("agreement", "scores", "sentence"),
     [
-        ([0.2, 0.3, 0.2], [0.2, 0.3, 0.2], "little in common"),
-        ([0.9, 0.9, 0.9], [0.80, 0.5, 0.81], "2 is the least that fits well, but 8 fit"),
+        ([0.2, 0.3, 0.2], [0.2, 0.3, 0.2], "different partitions disagree"),
+        ([0.9, 0.9, 0.9], [0.80, 0.5, 0.81], "2 clusters fit well, but 8 fit about as well"),
         ([0.9, 0.9, 0.9], [0.3, 0.8, 0.5], "3 clusters fit best."),
     ],
 )
@@ -64,34 +72,36 @@ def test_a_choice_survives_json() -> None:
     assert Choice.from_dict(json.loads(json.dumps(dataclasses.asdict(found)))) == found
 
 
-def test_agreement_is_the_adjusted_mutual_information() -> None:
-    random = np.random.default_rng(0)
-    a = random.integers(6, size=4000)
-    b = np.where(random.random(4000) < 0.3, random.integers(6, size=4000), a)
-    assert adjusted_mutual_information(a, b, random) == pytest.approx(adjusted_mutual_info_score(a, b), abs=0.005)
+def test_a_choice_is_reused_for_the_same_rows_seed_and_range_only(tmp_path: Path) -> None:
+    choice = decide([2, 3, 8], [0.9, 0.8, 0.7], [0.3, 0.8, 0.5])
+    write_choice(tmp_path, choice, 100, 8, seed=0, most=9)
+    assert read_choice(tmp_path, 100, 8, seed=0, most=9) == choice
+    assert read_choice(tmp_path, 101, 8, seed=0, most=9) is None
+    assert read_choice(tmp_path, 100, 8, seed=1, most=9) is None
+    assert read_choice(tmp_path, 100, 8, seed=0) is None
+    (tmp_path / "choice.json").write_text("{")
+    assert read_choice(tmp_path, 100, 8, seed=0, most=9) is None
 
 
-def test_gaps_by_lanczos_are_those_of_the_whole_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cgmcr2.consensus.smoothing import smooth_views
-
+def test_lanczos_gives_the_same_gaps_as_the_dense_solver() -> None:
     X = groups(5, 700)
-    near, _ = smooth_views(X, (1,), 0)
-    quick = eigengaps(near, 20)
-    exact = eigengaps(near, 350)[:21]  # too many for Lanczos
+    neighbours, _ = smoothed_views(X, (1,), 0)
+    quick = eigengaps(neighbours, 20)
+    exact = eigengaps(neighbours, 350)[:21]  # too many for Lanczos
     np.testing.assert_allclose(quick, exact, atol=0.02)
     assert quick[2:].argmax() + 2 == 5
 
 
-def test_candidates_are_few_and_reach_as_far_as_the_rows_bear() -> None:
-    assert choice._grid(10_000, None)[:11] == list(range(2, 13))
-    assert 260 < choice._grid(10_000, None)[-1] <= 300
-    assert choice._grid(40, None)[-1] == 8
-    assert choice._grid(5, None) == [2]
-    assert choice._grid(100, 7) == [2, 3, 4, 5, 6, 7]
+def test_candidates_are_few_and_bounded_by_the_number_of_rows() -> None:
+    assert candidate_grid(10_000, None)[:11] == list(range(2, 13))
+    assert 260 < candidate_grid(10_000, None)[-1] <= 300
+    assert candidate_grid(40, None)[-1] == 8
+    assert candidate_grid(5, None) == [2]
+    assert candidate_grid(100, 7) == [2, 3, 4, 5, 6, 7]
 
 
-def test_what_cannot_be_asked_is_one_sentence() -> None:
-    with pytest.raises(ValueError, match="cannot be found from 3 rows"):
+def test_invalid_input_is_one_sentence() -> None:
+    with pytest.raises(ValueError, match="cannot be chosen from 3 rows"):
         choose_k(np.ones((3, 2), dtype=np.float32))
     with pytest.raises(ValueError, match="must be at least 2, but is 1"):
         choose_k(groups(3), most=1)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from cgmcr2.consensus.views import linear_views, smoothed_views, view_neighbours
+
+Array = np.ndarray[Any, Any]
+
+
+def test_views_are_centred_decorrelated_and_scaled(gaussian: Array) -> None:
+    views = linear_views(gaussian, 6, seed=0)
+    centred = F.normalize(torch.from_numpy(gaussian), dim=1) - views.mean
+    for matrix in (views.standard, views.white):
+        mapped = centred @ matrix
+        assert mapped.mean(0).abs().max() < 1e-5
+        assert mapped.square().mean().item() == pytest.approx(1, rel=1e-3)
+        covariance = mapped.T @ mapped / len(mapped)
+        assert (covariance - covariance.diag().diag()).abs().max() < 1e-4
+    standard, white = ((centred @ matrix).var(0) for matrix in (views.standard, views.white))
+    assert white.max() / white.min() < standard.max() / standard.min()
+
+
+def test_views_are_reproducible_and_have_a_fixed_sign(gaussian: Array) -> None:
+    first, second = linear_views(gaussian, 3, seed=0), linear_views(gaussian.copy(), 3, seed=0)
+    assert torch.equal(first.standard, second.standard)
+    assert (first.standard.gather(0, first.standard.abs().argmax(0, keepdim=True)) > 0).all()
+
+
+def test_constant_features_give_finite_views() -> None:
+    views = linear_views(np.ones((10, 3), dtype=np.float32), 3, seed=0)
+    assert all(matrix.isfinite().all() for matrix in (views.standard, views.white))
+
+
+def test_neighbours_are_exact_in_each_view(gaussian: Array) -> None:
+    views = linear_views(gaussian, 6, seed=0)
+    neighbours = view_neighbours(gaussian, views, 4, seed=0)
+    for found, view in zip(neighbours, views.unit(torch.from_numpy(gaussian)), strict=True):
+        similarity = (view @ view.T).numpy()
+        np.fill_diagonal(similarity, -2)
+        assert np.array_equal(np.sort(found, axis=1), np.sort(np.argsort(-similarity, axis=1)[:, :4], axis=1))
+
+
+def test_neighbours_in_chunks_exclude_the_row_itself(gaussian: Array) -> None:
+    views = linear_views(gaussian, 6, seed=0)
+    neighbours = view_neighbours(gaussian, views, 3, seed=0, chunk_rows=40)
+    assert neighbours.shape == (2, 300, 3)
+    assert (neighbours != np.arange(300)[:, None]).all()
+    assert len(np.unique(neighbours)) > 200
+
+
+def test_smoothing_brings_the_rows_of_a_group_together(groups: tuple[Array, Array]) -> None:
+    X, y = groups
+    _, views = smoothed_views(X, (1, 8), seed=0)
+    for one_step, many_steps in views:
+        same = torch.from_numpy(y[:, None] == y)
+        assert (many_steps @ many_steps.T)[same].mean() > (one_step @ one_step.T)[same].mean()
