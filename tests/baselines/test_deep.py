@@ -1,4 +1,4 @@
-"""The shared loop: what repeats, what every row sees, and what is said when it diverges."""
+"""The training loop: batches, epochs, gradients, divergence, seeds; and the helpers for training."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cgmcr2.baselines.deep import seeded, train
+from cgmcr2.baselines.deep import NeighbourSampler, ema_teacher, seeded, train
 
 
-def test_every_row_is_seen_once_an_epoch_in_batches_of_at_least_two() -> None:
-    network, seen = nn.Linear(1, 1), []
+def test_each_epoch_visits_every_row_once_in_batches_of_at_least_two() -> None:
+    network, batches = nn.Linear(1, 1), []
 
     def loss(rows: Tensor) -> Tensor:
-        seen.append(rows)
+        batches.append(rows)
         return network.weight.sum()
 
     history = train(network, loss, 10, epochs=2, batch_size=3, lr=0.0)
     assert len(history) == 2
-    assert sorted(len(rows) for rows in seen) == [2] * 4 + [3] * 4
-    assert sorted(torch.cat(seen[:4]).tolist()) == sorted(torch.cat(seen[4:]).tolist()) == list(range(10))
-    assert torch.cat(seen[:4]).tolist() != torch.cat(seen[4:]).tolist()
+    assert sorted(len(rows) for rows in batches) == [2] * 4 + [3] * 4
+    assert sorted(torch.cat(batches[:4]).tolist()) == sorted(torch.cat(batches[4:]).tolist()) == list(range(10))
+    assert torch.cat(batches[:4]).tolist() != torch.cat(batches[4:]).tolist()
 
 
-def test_epochs_are_added_until_there_are_enough_steps() -> None:
+def test_epochs_are_added_up_to_min_steps() -> None:
     network = nn.Linear(1, 1)
-    settings = {"batch_size": 2, "lr": 0.0, "min_steps": 7}
-    assert len(train(network, lambda rows: network.weight.sum(), 4, epochs=1, **settings)) == 4
-    assert train(network, lambda rows: network.weight.sum(), 4, epochs=0, **settings) == []
+    options = {"batch_size": 2, "lr": 0.0, "min_steps": 7}
+    assert len(train(network, lambda rows: network.weight.sum(), 4, epochs=1, **options)) == 4
+    assert train(network, lambda rows: network.weight.sum(), 4, epochs=0, **options) == []
 
 
-def test_the_loss_goes_down_and_only_what_asks_for_a_gradient_moves() -> None:
+def test_loss_decreases_and_frozen_parameters_stay() -> None:
     network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
     network[0].requires_grad_(False)
     X, before = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)), network[0].weight.clone()
@@ -39,16 +39,40 @@ def test_the_loss_goes_down_and_only_what_asks_for_a_gradient_moves() -> None:
     assert torch.equal(network[0].weight, before)
 
 
-def test_a_loss_that_is_not_finite_is_one_sentence() -> None:
+def test_non_finite_loss_raises() -> None:
     network = nn.Linear(1, 1)
     with pytest.raises(FloatingPointError, match="The training of x diverged in step 0"):
         train(network, lambda rows: network.weight.sum() * torch.nan, 4, epochs=1, batch_size=2, lr=0.1, title="x")
 
 
-def test_a_seed_leaves_the_generator_outside_alone() -> None:
+def test_seeded_restores_the_global_generator() -> None:
     torch.manual_seed(5)
-    want = torch.rand(3)
+    expected = torch.rand(3)
     torch.manual_seed(5)
     with seeded(0):
         torch.rand(7)
-    assert torch.equal(torch.rand(3), want)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_sampled_neighbours_are_among_the_nearest() -> None:
+    X = nn.functional.normalize(torch.randn(30, 4, generator=torch.Generator().manual_seed(0)), dim=1)
+    nearest = (X @ X.T).fill_diagonal_(-torch.inf).topk(5).indices
+    rows = torch.arange(30).repeat(20)
+    sampled = NeighbourSampler(X, 5)(rows)
+    assert (sampled[:, None] == nearest[rows]).any(1).all()
+    assert len(set(sampled[rows == 0].tolist())) > 1
+
+
+def test_teacher_averages_parameters_and_copies_buffers() -> None:
+    student = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    teacher = ema_teacher(student, 0.9)
+    average = student[0].weight.detach().clone()
+    for _ in range(3):
+        with torch.no_grad():
+            student[0].weight += 1
+            student(torch.randn(8, 3))  # updates BatchNorm's running statistics
+        average = 0.9 * average + 0.1 * student[0].weight.detach()
+        teacher.update_parameters(student)
+    torch.testing.assert_close(teacher.module[0].weight, average)
+    assert torch.equal(teacher.module[1].running_mean, student[1].running_mean)
+    assert not any(parameter.requires_grad for parameter in teacher.parameters())

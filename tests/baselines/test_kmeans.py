@@ -1,4 +1,4 @@
-"""k-means and spherical k-means against their objectives."""
+"""k-means and spherical k-means against the best of all partitions of a small data set."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 
+from cgmcr2._arrays import unit_rows
 from cgmcr2.baselines import KMeans, SphericalKMeans
-from cgmcr2.baselines.base import unit_rows
 
 
-def test_k_means_finds_the_best_partition_of_a_small_set() -> None:
+def test_k_means_finds_the_best_partition() -> None:
     X = np.random.default_rng(0).standard_normal((8, 2)).astype(np.float32)
     best = np.inf
     for y in itertools.product(range(2), repeat=8):
@@ -19,7 +19,7 @@ def test_k_means_finds_the_best_partition_of_a_small_set() -> None:
     assert np.isclose(KMeans(2, normalize=False).fit(X).inertia_, best, rtol=1e-4)
 
 
-def test_spherical_k_means_finds_the_best_partition_of_a_small_set() -> None:
+def test_spherical_k_means_finds_the_best_partition() -> None:
     X = np.random.default_rng(1).standard_normal((8, 3)).astype(np.float32)
     U = unit_rows(X)
     best = max(
@@ -27,10 +27,10 @@ def test_spherical_k_means_finds_the_best_partition_of_a_small_set() -> None:
     )
     model = SphericalKMeans(2, n_init=30).fit(X)
     assert np.isclose(model.objective_, best, rtol=1e-4)
-    assert (model.predict(100 * X) == model.labels_).all()  # lengths do not count
+    assert (model.predict(100 * X) == model.labels_).all()  # invariant to scale
 
 
-def test_unit_rows_are_an_option_of_k_means() -> None:
+def test_normalisation_of_k_means_is_optional() -> None:
     X = np.array([[1, 0], [9, 0], [0, 1], [0, 9.0]])
     assert (KMeans(2).fit_predict(X)[[0, 2]] == KMeans(2).fit_predict(X)[[1, 3]]).all()
     assert KMeans(2, normalize=False).fit(X).inertia_ > 1

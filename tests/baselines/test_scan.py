@@ -1,4 +1,4 @@
-"""SCAN's two losses against loops, and what it does on fixed features."""
+"""SCAN: both losses against loops, selection of the head, and self-labelling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def memberships(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).mul(2).softmax(-1)
 
 
-def test_loss_is_that_of_loops() -> None:
+def test_loss_equals_loops() -> None:
     P, Q = memberships(2, 5, 3, seed=1), memberships(2, 5, 3, seed=2)
     for head in range(2):
         consistency = -sum(math.log(sum(float(P[head, i, c] * Q[head, i, c]) for c in range(3))) for i in range(5)) / 5
@@ -24,32 +24,32 @@ def test_loss_is_that_of_loops() -> None:
         assert math.isclose(float(scan_loss(P, Q, mu=3.0)[head]), consistency - 3 * entropy, rel_tol=1e-9)
 
 
-def test_loss_is_lowest_for_sure_and_balanced_agreement() -> None:
-    sure = torch.eye(3).repeat(4, 1)
+def test_loss_is_lowest_for_confident_balanced_and_consistent_memberships() -> None:
+    confident = torch.eye(3).repeat(4, 1)
     collapsed = torch.zeros(12, 3)
     collapsed[:, 0] = 1
-    best = float(scan_loss(sure, sure, mu=5.0))
+    best = float(scan_loss(confident, confident, mu=5.0))
     assert math.isclose(best, -5 * math.log(3), rel_tol=1e-6)
     assert best < float(scan_loss(collapsed, collapsed, mu=5.0))
-    assert best < float(scan_loss(sure, sure.roll(1, 0), mu=5.0))
+    assert best < float(scan_loss(confident, confident.roll(1, 0), mu=5.0))
 
 
-def test_gradient_is_that_of_finite_differences() -> None:
+def test_gradcheck() -> None:
     logits = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
     Q = memberships(4, 3)
     assert torch.autograd.gradcheck(lambda x: scan_loss(x.softmax(-1), Q, 2.0), logits)
 
 
-def test_self_labelling_counts_sure_rows_only_and_each_cluster_once() -> None:
+def test_self_labelling_uses_confident_rows_and_balances_clusters() -> None:
     P = torch.tensor([[0.999, 0.001], [0.995, 0.005], [0.002, 0.998], [0.6, 0.4]])
     logits = torch.tensor([[1.0, 0.0], [2.0, -1.0], [0.5, 0.5], [-9.0, 9.0]])
-    each = [-float(logits[i].log_softmax(0)[c]) for i, c in ((0, 0), (1, 0), (2, 1))]
-    want = ((each[0] + each[1]) / 2 + each[2]) / 2
-    assert math.isclose(float(self_label_loss(logits, P, 0.99)), want, rel_tol=1e-6)
+    losses = [-float(logits[i].log_softmax(0)[c]) for i, c in ((0, 0), (1, 0), (2, 1))]
+    expected = ((losses[0] + losses[1]) / 2 + losses[2]) / 2
+    assert math.isclose(float(self_label_loss(logits, P, 0.99)), expected, rel_tol=1e-6)
     assert float(self_label_loss(logits, P, 0.9999)) == 0.0
 
 
-def test_the_head_of_lowest_loss_is_kept() -> None:
+def test_selects_the_head_of_lowest_loss() -> None:
     y = np.arange(120) % 4
     X = np.eye(16)[y] + 0.15 * np.random.default_rng(0).standard_normal((120, 16))
     model = SCAN(4, n_heads=3, min_steps=150, self_label_epochs=0).fit(X)
@@ -59,16 +59,16 @@ def test_the_head_of_lowest_loss_is_kept() -> None:
     rows = torch.from_numpy(X).float()
     with torch.no_grad():
         P = network.train()(rows).softmax(-1)
-        near = (rows @ rows.T).fill_diagonal_(-9).argmax(1)
-        losses = scan_loss(P, P[:, near], model.mu)
+        nearest = (rows @ rows.T).fill_diagonal_(-9).argmax(1)
+        losses = scan_loss(P, P[:, nearest], model.mu)
     assert float(losses[int(network.head)]) <= float(losses.min()) + 0.05
 
 
-def test_self_labelling_makes_the_kept_head_surer_and_keeps_its_clusters() -> None:
+def test_self_labelling_raises_the_confidence_and_keeps_the_labels() -> None:
     y = np.arange(90) % 3
     X = np.eye(12)[y] + 0.1 * np.random.default_rng(1).standard_normal((90, 12))
     models = [SCAN(3, epochs=40, min_steps=1, self_label_epochs=e, threshold=0.5).fit(X) for e in (0, 60)]
     with torch.no_grad():
-        sure = [float(m.network_(torch.from_numpy(X).float()).softmax(1).max(1).values.mean()) for m in models]
-    assert sure[1] > sure[0]
+        confidence = [float(m.network_(torch.from_numpy(X).float()).softmax(1).max(1).values.mean()) for m in models]
+    assert confidence[1] > confidence[0]
     assert (models[0].labels_ == models[1].labels_).all()

@@ -1,4 +1,4 @@
-"""TAC's steps against loops, what text adds, and nouns through a small CLIP."""
+"""TAC: each step against loops, the effect of text, and noun embeddings by a small CLIP."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ def memberships(n: int, k: int, seed: int) -> torch.Tensor:
     return (4 * unit(n, k, seed)).softmax(1)
 
 
-def test_chosen_nouns_are_those_of_loops() -> None:
+def test_chosen_nouns_equal_loops() -> None:
     centers, text = unit(4, 6, 0), unit(30, 6, 1)
-    sure: dict[int, list[tuple[float, int]]] = {}
+    confidence: dict[int, list[tuple[float, int]]] = {}
     for j in range(30):
         weights = [math.exp(float(center @ text[j])) for center in centers]
-        owner = int(np.argmax(weights))
-        sure.setdefault(owner, []).append((weights[owner] / sum(weights), j))
-    want = sorted(j for nouns in sure.values() for _, j in sorted(nouns, reverse=True)[:3])
-    assert choose_nouns(centers, text, 3).tolist() == want
+        center = int(np.argmax(weights))
+        confidence.setdefault(center, []).append((weights[center] / sum(weights), j))
+    expected = sorted(j for nouns in confidence.values() for _, j in sorted(nouns, reverse=True)[:3])
+    assert choose_nouns(centers, text, 3).tolist() == expected
 
 
-def test_counterparts_are_those_of_loops() -> None:
+def test_text_counterparts_equal_loops() -> None:
     X, nouns, tau = unit(5, 4, 0), unit(7, 4, 1), 0.1
-    got = text_counterparts(X, nouns, tau)
+    counterparts = text_counterparts(X, nouns, tau)
     for i in range(5):
         weights = [math.exp(float(X[i] @ noun) / tau) for noun in nouns]
         mean = sum(w * noun for w, noun in zip(weights, nouns, strict=True))
-        torch.testing.assert_close(got[i], mean / mean.norm())
+        torch.testing.assert_close(counterparts[i], mean / mean.norm())
 
 
-def test_distillation_is_that_of_loops() -> None:
+def test_distillation_loss_equals_loops() -> None:
     P, Q, temperature = memberships(6, 3, 0), memberships(6, 3, 1), 0.5
     columns = [*P.T, *Q.T]
     total = 0.0
@@ -64,16 +64,18 @@ def test_distillation_is_that_of_loops() -> None:
     assert math.isclose(float(distillation_loss(P, Q, temperature)), total / 6, rel_tol=1e-9)
 
 
-def test_loss_adds_up() -> None:
+def test_loss_is_the_sum_of_its_terms() -> None:
     P, P2, Q, Q2 = (memberships(6, 3, seed) for seed in range(4))
-    agree = -sum(math.log(float(P[i] @ Q[i])) for i in range(6)) / 6
+    consistency = -sum(math.log(float(P[i] @ Q[i])) for i in range(6)) / 6
     entropy = -sum(q * math.log(q) for part in (P, Q) for q in part.mean(0).tolist())
-    distill = float(distillation_loss(P, Q2, 0.5) + distillation_loss(Q, P2, 0.5))
-    assert math.isclose(float(tac_loss((P, P2), (Q, Q2), 0.5, 5.0)), distill + agree - 5 * entropy, rel_tol=1e-9)
+    distillation = float(distillation_loss(P, Q2, 0.5) + distillation_loss(Q, P2, 0.5))
+    assert math.isclose(
+        float(tac_loss((P, P2), (Q, Q2), 0.5, 5.0)), distillation + consistency - 5 * entropy, rel_tol=1e-9
+    )
 
 
 def scene(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images whose kind is faint beside a nuisance that is not in any noun."""
+    """Images whose class is weaker than a nuisance factor that no noun describes; labels and noun embeddings."""
     random = np.random.default_rng(seed)
     y = random.permutation(np.arange(240) % 4)
     X = np.eye(12)[y] + 1.5 * np.eye(12)[8 + random.integers(4, size=240)] + 0.1 * random.standard_normal((240, 12))
@@ -81,29 +83,29 @@ def scene(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, y, text
 
 
-def test_text_tells_what_is_a_kind() -> None:
+def test_text_improves_the_accuracy() -> None:
     X, y, text = scene(0)
-    guided = TAC(4, text=text, min_steps=120, tau=0.05).fit(X)
+    guided = TAC(4, text=text, hidden_dim=64, min_steps=120, tau=0.05).fit(X)
     assert clustering_accuracy(y, guided.labels_) > 0.95
-    with pytest.warns(UserWarning, match="given no text embeddings"):
-        alone = TAC(4, min_steps=120, tau=0.05).fit(X)
-    assert clustering_accuracy(y, alone.labels_) < clustering_accuracy(y, guided.labels_)
+    with pytest.warns(UserWarning, match="has no text embeddings"):
+        unguided = TAC(4, hidden_dim=64, min_steps=120, tau=0.05).fit(X)
+    assert clustering_accuracy(y, unguided.labels_) < clustering_accuracy(y, guided.labels_)
 
 
-def test_text_from_a_file_and_text_that_does_not_fit(tmp_path: Path) -> None:
+def test_text_from_a_file_and_of_wrong_width(tmp_path: Path) -> None:
     X, _, text = scene(1)
     np.save(tmp_path / "text.npy", text)
-    settings: dict[str, Any] = {"min_steps": 20, "epochs": 1}
-    want = TAC(4, text=text.astype(np.float32), **settings).fit_predict(X)
-    model = TAC(4, text=str(tmp_path / "text.npy"), **settings).fit(X)
-    assert (model.labels_ == want).all()
+    parameters: dict[str, Any] = {"hidden_dim": 32, "min_steps": 20, "epochs": 1}
+    expected = TAC(4, text=text.astype(np.float32), **parameters).fit_predict(X)
+    model = TAC(4, text=str(tmp_path / "text.npy"), **parameters).fit(X)
+    assert (model.labels_ == expected).all()
     model.save(tmp_path / "model")
     assert (TAC.load(tmp_path / "model").predict(X) == model.predict(X)).all()
     with pytest.raises(ValueError, match=r"shape \(40, 7\), but the image features have width 12"):
         TAC(4, text=text[:, :7]).fit(X)
 
 
-def test_nouns_through_a_small_clip(tmp_path: Path) -> None:
+def test_noun_embeddings_by_a_small_clip(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     size: dict[str, Any] = {
         "hidden_size": 16,
@@ -122,12 +124,12 @@ def test_nouns_through_a_small_clip(tmp_path: Path) -> None:
         letters |= {letter: 2 + 2 * i, f"{letter}</w>": 3 + 2 * i}
     (tmp_path / "vocab.json").write_text(json.dumps(letters))
     (tmp_path / "merges.txt").write_text("#version: 0.2\n")
-    got = noun_embeddings(["cat", "dog", "tree"], tmp_path, batch_size=2)
-    assert got.shape == (3, 8)
+    embeddings = noun_embeddings(["cat", "dog", "tree"], tmp_path, batch_size=2)
+    assert embeddings.shape == (3, 8)
 
     from cgmcr2.encoders.vit import VitEncoder
 
     dog = VitEncoder(str(tmp_path)).encode_text([prompt.format("dog") for prompt in PROMPTS]).mean(0)
-    np.testing.assert_allclose(got[1], dog / np.linalg.norm(dog), atol=1e-5)
-    with pytest.raises(ValueError, match="There are no nouns"):
+    np.testing.assert_allclose(embeddings[1], dog / np.linalg.norm(dog), atol=1e-5)
+    with pytest.raises(ValueError, match="list of nouns is empty"):
         noun_embeddings([], tmp_path)

@@ -1,4 +1,4 @@
-"""TURTLE's losses against loops, and one space against two."""
+"""TURTLE: both losses against loops, several feature spaces, and restarts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cgmcr2.baselines.turtle import TURTLE, LinearSpaces, fit_loss, turtle_loss
 from cgmcr2.evaluation.metrics import clustering_accuracy
 
 
-def test_loss_is_that_of_loops() -> None:
+def test_loss_equals_loops() -> None:
     generator = torch.Generator().manual_seed(0)
     scores = [torch.randn(4, 3, generator=generator, dtype=torch.float64) for _ in range(2)]
     P = [torch.randn(4, 3, generator=generator, dtype=torch.float64).softmax(1) for _ in range(2)]
@@ -26,7 +26,7 @@ def test_loss_is_that_of_loops() -> None:
     assert math.isclose(float(turtle_loss(scores, P, gamma=10.0)), fit - 10 * entropy, rel_tol=1e-9)
 
 
-def test_one_label_for_all_is_what_the_entropy_prevents() -> None:
+def test_entropy_prevents_a_single_label() -> None:
     collapsed, halves = torch.zeros(4, 2), torch.zeros(4, 2)
     collapsed[:, 0] = 1
     halves[:2, 0] = halves[2:, 1] = 1
@@ -39,27 +39,27 @@ def blobs(classes: np.ndarray, D: int, seed: int) -> np.ndarray:
     return np.eye(D)[classes] + 0.15 * np.random.default_rng(seed).standard_normal((len(classes), D))
 
 
-def test_two_spaces_agree_on_what_neither_shows_alone() -> None:
+def test_two_spaces_separate_what_neither_separates_alone() -> None:
     y = np.random.default_rng(0).permutation(np.arange(160) % 4)
-    # the first space cannot tell 0 from 1, the second cannot tell 2 from 3
+    # the first space does not separate 0 and 1, the second does not separate 2 and 3
     X = np.hstack([blobs(np.array([0, 0, 1, 2])[y], 8, 1), blobs(np.array([0, 1, 2, 2])[y], 12, 2)])
     labels = TURTLE(4, widths=(8, 12), iterations=100, inner_steps=5).fit_predict(X)
     assert clustering_accuracy(y, labels) > 0.95
 
 
-def test_rows_of_each_space_have_one_length() -> None:
+def test_rows_of_each_space_are_scaled() -> None:
     spaces = LinearSpaces([3, 4], 2, weight_norm=True)
-    first, second = spaces.rows(torch.rand(5, 7) * 100)
+    first, second = spaces.split(torch.rand(5, 7) * 100)
     torch.testing.assert_close(first.norm(dim=1), torch.full((5,), math.sqrt(3) / 2))
     torch.testing.assert_close(second.norm(dim=1), torch.ones(5))
 
 
-def test_restarted_classifiers_work_too() -> None:
+def test_without_warm_start() -> None:
     y = np.arange(90) % 3
     labels = TURTLE(3, iterations=60, inner_lr=0.01, warm_start=False).fit_predict(blobs(y, 10, 3))
     assert clustering_accuracy(y, labels) > 0.95
 
 
-def test_widths_that_do_not_fit_are_said() -> None:
+def test_invalid_widths() -> None:
     with pytest.raises(ValueError, match=r"widths is \[4, 4\], but X has 10 columns"):
         TURTLE(3, widths=(4, 4)).fit(blobs(np.arange(9) % 3, 10, 0))

@@ -1,8 +1,8 @@
-"""The whole objective is the sum of its terms, with any of them on or off."""
+"""The objective against the functions that compute its terms, with each term switched on or off."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import get_args
 
 import pytest
 import torch
@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from cgmcr2.objectives import CgMCR2Objective, cluster_coding_rate, coding_rate, cosine_topk, normalized_cut
+from cgmcr2.objectives.cgmcr2 import Affinity
+from cgmcr2.objectives.normalized_cut import Penalty
 
 
 def batch(heads: int | None = None) -> tuple[Tensor, Tensor]:
@@ -20,8 +22,8 @@ def batch(heads: int | None = None) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("heads", [None, 1, 3])
-@pytest.mark.parametrize("penalty", ["squared", "norm"])
-def test_terms_are_the_functions(heads: int | None, penalty: Any) -> None:
+@pytest.mark.parametrize("penalty", get_args(Penalty))
+def test_terms_equal_the_functions(heads: int | None, penalty: Penalty) -> None:
     Z, Pi = batch(heads)
     unit = functional.normalize(Z)
     terms = CgMCR2Objective(0.5, 7.0, 5, penalty=penalty)(Z, Pi)
@@ -35,22 +37,22 @@ def test_terms_are_the_functions(heads: int | None, penalty: Any) -> None:
     assert terms.R.shape == ()
 
 
-def test_terms_that_are_off_are_zero() -> None:
+def test_terms_that_are_switched_off_are_zero() -> None:
     Z, Pi = batch(2)
     objective = CgMCR2Objective(0.5, 7.0, 5)
     full = objective(Z, Pi)
-    warm_up = objective(Z, Pi, use_cluster_rate=False)
-    torch.testing.assert_close(warm_up.total, full.total - full.Rc)
-    assert not warm_up.Rc.any()
-    only_rates = objective(Z, Pi, use_cut=False)
-    torch.testing.assert_close(only_rates.total, -full.R + full.Rc)
-    assert not only_rates.cut.any()
+    warmup = objective(Z, Pi, use_cluster_rate=False)
+    torch.testing.assert_close(warmup.total, full.total - full.Rc)
+    assert not warmup.Rc.any()
+    rates = objective(Z, Pi, use_cut=False)
+    torch.testing.assert_close(rates.total, -full.R + full.Rc)
+    assert not rates.cut.any()
     torch.testing.assert_close(objective(Z, Pi, use_rate=False).total, full.total + full.R)
     assert objective(Z, Pi, use_rate=False, use_cluster_rate=False, use_cut=False).total.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("affinity", ["cosine_topk", "gaussian", "doubly_stochastic", "cosine"])
-def test_every_affinity_trains(affinity: Any) -> None:
+@pytest.mark.parametrize("affinity", get_args(Affinity))
+def test_gradient_with_each_affinity(affinity: Affinity) -> None:
     Z, Pi = (tensor.requires_grad_() for tensor in batch())
     objective = CgMCR2Objective(0.5, 7.0, 5, affinity=affinity)
     objective(Z, Pi).total.backward()
@@ -60,19 +62,19 @@ def test_every_affinity_trains(affinity: Any) -> None:
     assert Pi.grad.any()
 
 
-def test_the_cut_does_not_reach_the_embedding() -> None:
+def test_cut_has_no_gradient_with_respect_to_the_embedding() -> None:
     Z, Pi = (tensor.requires_grad_() for tensor in batch())
     terms = CgMCR2Objective(0.5, 7.0, 5)(Z, Pi, use_rate=False, use_cluster_rate=False)
     assert torch.autograd.grad(terms.total, Z, allow_unused=True) == (None,)
 
 
-def test_a_given_affinity_is_used() -> None:
+def test_affinity_can_be_passed() -> None:
     Z, Pi = batch()
-    other = cosine_topk(torch.randn(40, 3, dtype=torch.float64), 2)
+    A = cosine_topk(torch.randn(40, 3, dtype=torch.float64), 2)
     objective = CgMCR2Objective(0.5, 7.0, 5)
-    given = objective(Z, Pi, A=other)
-    torch.testing.assert_close(given.cut + given.penalty, normalized_cut(Pi, other, 7.0))
-    torch.testing.assert_close(objective(Z, Pi, A=other.dense()).total, given.total)
+    terms = objective(Z, Pi, A=A)
+    torch.testing.assert_close(terms.cut + terms.penalty, normalized_cut(Pi, A, 7.0))
+    torch.testing.assert_close(objective(Z, Pi, A=A.dense()).total, terms.total)
 
 
 def test_autocast_changes_nothing() -> None:
@@ -85,10 +87,12 @@ def test_autocast_changes_nothing() -> None:
         assert a.dtype == torch.float32
 
 
-def test_settings_are_shown_and_checked() -> None:
+def test_repr_and_invalid_arguments() -> None:
     assert "gamma=7.0" in repr(CgMCR2Objective(0.5, 7.0, 5))
     with pytest.raises(ValueError, match="affinity is 'knn'"):
         CgMCR2Objective(0.5, 7.0, 5, affinity="knn")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="penalty is 'cubed'; choose one of 'squared', 'norm'"):
+        CgMCR2Objective(0.5, 7.0, 5, penalty="cubed")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs s"):
         CgMCR2Objective(0.5, 7.0, None)
     with pytest.raises(ValueError, match=r"eps is -1"):

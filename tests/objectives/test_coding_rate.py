@@ -1,4 +1,4 @@
-"""The coding rate against values by hand, the formula written naively, and what must not change it."""
+"""The coding rate: values by hand, a naive implementation, gradients and invariances."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def test_values_by_hand() -> None:
 
 @pytest.mark.parametrize(("n", "d"), [(50, 8), (8, 8), (5, 20), (1, 3)])
 @pytest.mark.parametrize("eps", [0.1, 0.5, 2.0])
-def test_equals_the_naive_formula(n: int, d: int, eps: float) -> None:
+def test_equals_the_naive_implementation(n: int, d: int, eps: float) -> None:
     Z = unit(n, d).requires_grad_()
-    got, want = coding_rate(Z, eps), naive(Z, eps)
-    torch.testing.assert_close(got, want)
-    torch.testing.assert_close(torch.autograd.grad(got, Z), torch.autograd.grad(want, Z))
+    rate, expected = coding_rate(Z, eps), naive(Z, eps)
+    torch.testing.assert_close(rate, expected)
+    torch.testing.assert_close(torch.autograd.grad(rate, Z), torch.autograd.grad(expected, Z))
 
 
 @pytest.mark.parametrize(("n", "d"), [(7, 3), (3, 5)])
-def test_gradient(n: int, d: int) -> None:
+def test_gradcheck(n: int, d: int) -> None:
     assert torch.autograd.gradcheck(lambda Z: coding_rate(Z, 0.5), unit(n, d).requires_grad_())
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 30), st.integers(1, 12), st.integers(0, 2**31))
-def test_rotations_and_order_do_not_matter(n: int, d: int, seed: int) -> None:
+def test_invariant_to_rotation_and_row_order(n: int, d: int, seed: int) -> None:
     Z = unit(n, d, seed)
     rotation = torch.linalg.qr(unit(d, d, seed + 1)).Q
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
@@ -67,7 +67,7 @@ def test_half_precision_is_computed_in_float32(dtype: torch.dtype) -> None:
     assert Z.grad.isfinite().all()
 
 
-def test_autocast_does_not_reach_inside() -> None:
+def test_autocast_has_no_effect() -> None:
     Z = unit(200, 32).float().requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside = coding_rate(Z, 0.2)
@@ -76,7 +76,7 @@ def test_autocast_does_not_reach_inside() -> None:
     torch.testing.assert_close(gradient, torch.autograd.grad(coding_rate(Z, 0.2), Z)[0], rtol=0, atol=0)
 
 
-def test_not_finite_gives_nan_rather_than_an_exception() -> None:
+def test_non_finite_input_gives_nan() -> None:
     for bad in (torch.nan, torch.inf):
         Z = unit(10, 4)
         Z[3, 2] = bad
@@ -92,7 +92,7 @@ def test_not_finite_gives_nan_rather_than_an_exception() -> None:
         (torch.zeros(2, 2), float("nan"), "eps is nan"),
     ],
 )
-def test_bad_input_is_named(Z: torch.Tensor, eps: float, message: str) -> None:
+def test_invalid_input(Z: torch.Tensor, eps: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         coding_rate(Z, eps)
 
@@ -112,12 +112,12 @@ for threads in (2, 3, 1):
     torch.testing.assert_close(rates(), before, rtol=1e-5, atol=0)
 M = torch.eye(256, dtype=torch.float64) + 256 / (400 * 0.25) * (Z.T @ Z).double()
 torch.testing.assert_close(before[0].double(), torch.linalg.eigvalsh(M).log().sum(), rtol=1e-5, atol=0)
-print("right")
+print("correct")
 """
 
 
-def test_rates_are_right_after_the_number_of_threads_was_changed() -> None:
-    # LU-based logdet is silently wrong then in some builds, so this runs in a process of its own
-    run = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout == "right\n"  # and no complaint of a maths library before it
+def test_rates_are_correct_after_changing_the_number_of_threads() -> None:
+    # LU-based logdet is silently wrong in some builds after such a change; a process of its own isolates it
+    process = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == "correct\n"  # no error output of a linear algebra library before it

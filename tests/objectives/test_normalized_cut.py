@@ -1,4 +1,4 @@
-"""The normalized cut against brute force on small graphs, the dense formula, and what must not change it."""
+"""The normalized cut: brute force on small graphs, a naive implementation, gradients and invariances."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def graph(n: int, seed: int = 0, density: float = 0.5) -> Tensor:
 
 
 def edges_of(A: Tensor) -> Edges:
-    """Each undirected edge once, with the weight that stands for both directions."""
+    """Each undirected edge once, with twice its weight for both directions."""
     rows, cols = A.triu().nonzero(as_tuple=True)
     return Edges(rows, cols, 2 * A[rows, cols], len(A))
 
@@ -42,40 +42,40 @@ def memberships(n: int, k: int, seed: int = 1) -> Tensor:
     )
 
 
-def test_a_hard_partition_by_brute_force() -> None:
+def test_hard_partitions_by_brute_force() -> None:
     A = graph(6)
     for labels in itertools.product(range(3), repeat=6):
         if len(set(labels)) < 3:
             continue
-        want = 0.0
+        expected = 0.0
         for cluster in range(3):
-            inside = [i for i in range(6) if labels[i] == cluster]
-            leaving = sum(float(A[i, j]) for i in inside for j in range(6) if labels[j] != cluster)
-            want += leaving / sum(float(A[i].sum()) for i in inside)
+            members = [i for i in range(6) if labels[i] == cluster]
+            cut = sum(float(A[i, j]) for i in members for j in range(6) if labels[j] != cluster)
+            expected += cut / sum(float(A[i].sum()) for i in members)
         Pi = functional.one_hot(torch.tensor(labels), 3).double()
         for affinity in (A, edges_of(A)):
-            assert normalized_cut(Pi, affinity, gamma=100.0).item() == pytest.approx(want, abs=1e-9)
+            assert normalized_cut(Pi, affinity, gamma=100.0).item() == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("penalty", ["squared", "norm"])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(("n", "k"), [(20, 4), (7, 2), (40, 40), (300, 5)])
-def test_equals_the_naive_formula(n: int, k: int, sparse: bool, penalty: str) -> None:
+def test_equals_the_naive_implementation(n: int, k: int, sparse: bool, penalty: str) -> None:
     A, Pi = graph(n, density=0.02), memberships(n, k).requires_grad_()
     got = normalized_cut(Pi, edges_of(A) if sparse else A, 7.0, penalty=penalty)  # type: ignore[arg-type]
-    want = naive(Pi, A, 7.0, penalty)
-    torch.testing.assert_close(got, want)
-    torch.testing.assert_close(torch.autograd.grad(got, Pi), torch.autograd.grad(want, Pi))
+    expected = naive(Pi, A, 7.0, penalty)
+    torch.testing.assert_close(got, expected)
+    torch.testing.assert_close(torch.autograd.grad(got, Pi), torch.autograd.grad(expected, Pi))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_edges_of_the_batch(sparse: bool) -> None:
+def test_paper_affinity(sparse: bool) -> None:
     Z, Pi = functional.normalize(torch.randn(200, 10, dtype=torch.float64)), memberships(200, 6).requires_grad_()
     edges = cosine_topk(Z, 5)
     got = normalized_cut(Pi, edges if sparse else edges.dense(), 3.0)
-    want = naive(Pi, edges.dense(), 3.0)
-    torch.testing.assert_close(got, want)
-    torch.testing.assert_close(torch.autograd.grad(got, Pi), torch.autograd.grad(want, Pi))
+    expected = naive(Pi, edges.dense(), 3.0)
+    torch.testing.assert_close(got, expected)
+    torch.testing.assert_close(torch.autograd.grad(got, Pi), torch.autograd.grad(expected, Pi))
 
 
 @pytest.mark.parametrize("penalty", ["squared", "norm"])
@@ -92,7 +92,7 @@ def test_gradcheck_of_each_term() -> None:
         assert torch.autograd.gradcheck(lambda Pi, i=i: cut_terms(Pi, A)[i], Pi)
 
 
-def test_heads_are_computed_as_if_alone() -> None:
+def test_heads_equal_separate_calls() -> None:
     A, Pi = graph(15), torch.stack([memberships(15, 4, seed) for seed in range(3)])
     for affinity in (A, edges_of(A)):
         together = normalized_cut(Pi, affinity, 5.0)
@@ -101,12 +101,12 @@ def test_heads_are_computed_as_if_alone() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 20), st.integers(1, 5), st.integers(0, 2**31))
-def test_order_of_rows_and_clusters_does_not_matter(n: int, k: int, seed: int) -> None:
+def test_invariant_to_order_of_rows_and_clusters(n: int, k: int, seed: int) -> None:
     A, Pi = graph(n, seed), memberships(n, k, seed)
     generator = torch.Generator().manual_seed(seed)
     rows, clusters = torch.randperm(n, generator=generator), torch.randperm(k, generator=generator)
-    moved = normalized_cut(Pi[rows][:, clusters], A[rows][:, rows], 4.0)
-    torch.testing.assert_close(moved, normalized_cut(Pi, A, 4.0))
+    permuted = normalized_cut(Pi[rows][:, clusters], A[rows][:, rows], 4.0)
+    torch.testing.assert_close(permuted, normalized_cut(Pi, A, 4.0))
     trace, residual, volumes = cut_terms(Pi, A)
     assert -1e-9 <= trace <= k
     assert residual >= 0
@@ -116,7 +116,7 @@ def test_order_of_rows_and_clusters_does_not_matter(n: int, k: int, seed: int) -
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("tiny", [0.0, 1e-38, 1e-20, 1e-8])
 @pytest.mark.parametrize("penalty", ["squared", "norm"])
-def test_an_empty_cluster_costs_half_gamma_and_nothing_is_nan(penalty: str, tiny: float, dtype: torch.dtype) -> None:
+def test_empty_cluster_costs_half_gamma_without_nan(penalty: str, tiny: float, dtype: torch.dtype) -> None:
     A, Pi = graph(12).to(dtype), memberships(12, 3).to(dtype)
     with_empty = torch.cat([Pi, torch.full((12, 1), tiny, dtype=dtype)], -1).requires_grad_()
     without, terms = cut_terms(Pi, A), cut_terms(with_empty, A)
@@ -128,21 +128,21 @@ def test_an_empty_cluster_costs_half_gamma_and_nothing_is_nan(penalty: str, tiny
         assert (gradient[:, 3] == 0).all()
 
 
-def test_merging_two_clusters_saves_at_most_two() -> None:
-    # a bipartite graph is the extreme: both sides cut everything, together they cut nothing
+def test_merging_two_clusters_lowers_the_cut_by_at_most_two() -> None:
+    # the extreme case is a bipartite graph: two clusters cut all edges, one cluster cuts none
     A = torch.zeros(4, 4)
     A[:2, 2:] = A[2:, :2] = 1.0
-    apart = torch.tensor([[1.0, 0], [1, 0], [0, 1], [0, 1]])
-    together = torch.tensor([[1.0, 0]]).repeat(4, 1)
-    assert cut_terms(apart, A).trace - cut_terms(together, A).trace == 2
-    assert normalized_cut(apart, A, gamma=4.5) < normalized_cut(together, A, gamma=4.5)
+    separate = torch.tensor([[1.0, 0], [1, 0], [0, 1], [0, 1]])
+    merged = torch.tensor([[1.0, 0]]).repeat(4, 1)
+    assert cut_terms(separate, A).trace - cut_terms(merged, A).trace == 2
+    assert normalized_cut(separate, A, gamma=4.5) < normalized_cut(merged, A, gamma=4.5)
 
 
 NO_EDGES = Edges(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64), torch.empty(0), 5)
 
 
 @pytest.mark.parametrize("A", [torch.zeros(5, 5).double(), NO_EDGES])
-def test_a_graph_without_edges(A: Tensor | Edges) -> None:
+def test_graph_without_edges(A: Tensor | Edges) -> None:
     Pi = memberships(5, 2).requires_grad_()
     trace, residual, volumes = cut_terms(Pi, A)
     assert (trace.item(), residual.item(), volumes.sum().item()) == (0, 2, 0)
@@ -150,7 +150,7 @@ def test_a_graph_without_edges(A: Tensor | Edges) -> None:
     assert (gradient == 0).all()
 
 
-def test_a_second_derivative_is_refused() -> None:
+def test_second_derivative_raises() -> None:
     Pi = memberships(5, 2).requires_grad_()
     with pytest.raises(RuntimeError, match="no second derivative"):
         torch.autograd.grad(normalized_cut(Pi, graph(5), 3.0), Pi, create_graph=True)
@@ -174,7 +174,7 @@ def test_half_precision_and_autocast() -> None:
     torch.testing.assert_close(low, normalized_cut(Pi.bfloat16().float(), A, 5.0))
 
 
-def test_bad_input_is_named() -> None:
+def test_invalid_input() -> None:
     with pytest.raises(ValueError, match=r"A has shape \(3, 4\)"):
         cut_terms(torch.ones(4, 2), torch.ones(3, 4))
     with pytest.raises(ValueError, match=r"Pi has shape \(3, 2\) for n=4 rows"):

@@ -1,4 +1,4 @@
-"""The reference objective against the released code's steps, one by one in the order in which it takes them."""
+"""The objective of the released code against its arithmetic, written out step by step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cgmcr2.objectives import CgMCR2Objective, ReleasedObjective, cosine_topk
 
 
 def released(feat: Tensor, pi: Tensor, bias: Tensor, eps: float, gamma: float, nz: int) -> dict[str, Tensor]:
-    """The released code's arithmetic, written out with dense matrices and LU determinants."""
+    """The released code's arithmetic with dense matrices and LU determinants."""
     n, d = feat.shape
     k = pi.shape[1]
     z = functional.normalize(feat, dim=1)
@@ -49,39 +49,38 @@ def test_equals_the_released_code(nz: int, bias: float) -> None:
     Z.data[11] = Z.data[10]  # a tie in every row
     objective = ReleasedObjective(0.5, 100.0, nz).double()
     objective.bias.data.fill_(bias)
-    terms, want = objective(Z, Pi), released(Z, Pi, objective.bias, 0.5, 100.0, nz)
-    for name, value in want.items():
+    terms, expected = objective(Z, Pi), released(Z, Pi, objective.bias, 0.5, 100.0, nz)
+    for name, value in expected.items():
         torch.testing.assert_close(getattr(terms, name), value, rtol=2e-6, atol=1e-9)
-    total = -want["R"] + want["Rc"] + want["cut"] + want["penalty"]
+    total = -expected["R"] + expected["Rc"] + expected["cut"] + expected["penalty"]
     torch.testing.assert_close(terms.total, total, rtol=1e-6, atol=1e-6)
     inputs = (Z, Pi, objective.bias)
-    for got, expected in zip(torch.autograd.grad(terms.total, inputs), torch.autograd.grad(total, inputs), strict=True):
-        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+    gradients, expected_gradients = torch.autograd.grad(terms.total, inputs), torch.autograd.grad(total, inputs)
+    torch.testing.assert_close(gradients, expected_gradients, rtol=1e-5, atol=1e-5)
 
 
-def test_more_entries_than_rows_keeps_all() -> None:
+def test_s_above_the_number_of_rows_keeps_all_entries() -> None:
     Z, Pi = batch()
-    want = released(Z, Pi, torch.zeros(1), 0.5, 100.0, 30)
-    torch.testing.assert_close(ReleasedObjective(0.5, 100.0, 400).double()(Z, Pi).cut, want["cut"])
+    expected = released(Z, Pi, torch.zeros(1), 0.5, 100.0, 30)
+    torch.testing.assert_close(ReleasedObjective(0.5, 100.0, 400).double()(Z, Pi).cut, expected["cut"])
 
 
-def test_same_face_as_ours() -> None:
+def test_interface_equals_the_papers_objective() -> None:
     Z, Pi = batch()
     Pi = torch.stack([Pi, Pi.flip(0)])
-    reference, ours = ReleasedObjective(0.25, 100.0, 5).double(), CgMCR2Objective(0.5, 100.0, 5)
-    theirs, paper = reference(Z, Pi), ours(Z, Pi)
-    torch.testing.assert_close(2 * theirs.R, paper.R)
-    torch.testing.assert_close(2 * theirs.Rc, paper.Rc)
-    for a, b in zip(theirs, paper, strict=True):
-        assert a.shape == b.shape
-    off = reference(Z, Pi, use_rate=False, use_cluster_rate=False, use_cut=False)
+    released_objective = ReleasedObjective(0.25, 100.0, 5).double()
+    terms, paper = released_objective(Z, Pi), CgMCR2Objective(0.5, 100.0, 5)(Z, Pi)
+    torch.testing.assert_close(2 * terms.R, paper.R)
+    torch.testing.assert_close(2 * terms.Rc, paper.Rc)
+    assert [term.shape for term in terms] == [term.shape for term in paper]
+    off = released_objective(Z, Pi, use_rate=False, use_cluster_rate=False, use_cut=False)
     assert off.total.tolist() == [0, 0]
     edges = cosine_topk(Z, 4)
-    torch.testing.assert_close(reference(Z, Pi, A=edges).cut, reference(Z, Pi, A=edges.dense()).cut)
-    assert "gamma=100.0" in repr(reference)
+    torch.testing.assert_close(released_objective(Z, Pi, A=edges).cut, released_objective(Z, Pi, A=edges.dense()).cut)
+    assert "gamma=100.0" in repr(released_objective)
 
 
-def test_bad_settings_are_named() -> None:
+def test_invalid_arguments() -> None:
     with pytest.raises(ValueError, match="s is 0"):
         ReleasedObjective(0.5, 100.0, 0)
     with pytest.raises(ValueError, match="eps is 0"):

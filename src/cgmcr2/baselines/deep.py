@@ -209,7 +209,7 @@ def cosine_annealing(done: float) -> float:
 class NeighbourSampler:
     """Random positives for training: one of the ``m`` nearest neighbours of each row of ``X (n, D)``, unit rows.
 
-    >>> X = F.normalize(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]]), dim=1)
+    >>> X = nn.functional.normalize(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]]), dim=1)
     >>> NeighbourSampler(X, 1)(torch.tensor([0, 3]))
     tensor([1, 2])
     """

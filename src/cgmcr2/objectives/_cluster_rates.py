@@ -3,8 +3,9 @@
 For a cluster with weights ``w (n,)`` that sum to one, and ``M = I + alpha Z' diag(w) Z (d, d)``:
 
 - ``rate = logdet M``;
-- ``quad_i = z_i' M^-1 z_i`` is the derivative of the rate with respect to ``alpha w_i``, also where ``w_i = 0``;
-- ``pull_i = w_i M^-1 z_i`` is the derivative of the rate with respect to ``z_i``, up to the factor ``2 alpha``.
+- ``leverage_i = z_i' M^-1 z_i``, the ridge leverage score of a row, is the derivative of the rate with respect to
+  ``alpha w_i``, also where ``w_i = 0``;
+- ``dz_i = w_i M^-1 z_i`` is the derivative of the rate with respect to ``z_i``, up to the factor ``2 alpha``.
 
 All three follow from one Cholesky factor. They are computed together for one chunk of clusters at a time, so that no
 array of size (clusters, d, n) or (clusters, d, d) exists.
@@ -26,11 +27,11 @@ _CHUNK_BYTES = {"cpu": 2**23, "cuda": 2**28}
 class Derivatives(NamedTuple):
     """Output buffers of the kernels.
 
-    quad: (clusters, n). pull: (heads, n, d), summed over the clusters of a head, each times its share of the rows.
+    leverage: (clusters, n). dZ: (heads, n, d), summed over the clusters of a head, each times its share of the rows.
     """
 
-    quad: Tensor
-    pull: Tensor
+    leverage: Tensor
+    dZ: Tensor
 
 
 def rates_by_rows(
@@ -48,8 +49,8 @@ def rates_by_rows(
 
     Args:
         Z: embedding (n, d).
-        clusters: (c,) indices of the clusters in ``out.quad``.
-        head: index of their head in ``out.pull``.
+        clusters: (c,) indices of the clusters in ``out.leverage``.
+        head: index of their head in ``out.dZ``.
         weights: (c, n).
         share: (c,) fraction of the rows in each cluster.
         alpha: factor of the weights in ``M``.
@@ -61,7 +62,7 @@ def rates_by_rows(
     """
     n, d = Z.shape
     columns = Z.T.contiguous()
-    pull = torch.zeros_like(columns)
+    dZ = torch.zeros_like(columns)
     rates = []
     for chunk, w, chunk_share in _chunks(n * d, chunk_bytes, clusters, weights, share):
         M = _lower_half(columns, w).mul_(alpha)
@@ -72,10 +73,10 @@ def rates_by_rows(
             inverse = torch.cholesky_inverse(factor).mT.reshape(-1, d)  # symmetric; its transpose is contiguous
             solutions = (inverse @ columns).view(-1, d, n)  # M^-1 Z': (c d, d) x (d, n) -> (c d, n)
             for solution, scaled in zip(solutions, w * chunk_share.unsqueeze(-1), strict=True):
-                pull.addcmul_(solution, scaled)  # one pass over memory; a batched sum takes three
-            out.quad[chunk] = solutions.mul_(columns).sum(1)
+                dZ.addcmul_(solution, scaled)  # one pass over memory; a batched sum takes three
+            out.leverage[chunk] = solutions.mul_(columns).sum(1)
     if out is not None:
-        out.pull[head] += pull.T
+        out.dZ[head] += dZ.T
     return torch.cat(rates)
 
 
@@ -95,18 +96,19 @@ def rates_by_members(
     """Rates of clusters with m members each, by the smaller of the d x d and the m x m determinant.
 
     The m x m matrix is ``G = I + B B'`` with ``B = sqrt(alpha w) Z`` of the members. It satisfies
-    ``logdet G = logdet M`` and ``B M^-1 = G^-1 B``. With ``G = F F'``, ``quad = z'z - |F^-1 B z|^2`` for every row z.
+    ``logdet G = logdet M`` and ``B M^-1 = G^-1 B``. With ``G = F F'``, every row z has
+    ``leverage = z'z - |F^-1 B z|^2``.
 
     Args:
         Z: embedding (n, d).
-        clusters: (c,) indices of the clusters in ``out.quad``.
-        heads: (c,) indices of their heads in ``out.pull``.
+        clusters: (c,) indices of the clusters in ``out.leverage``.
+        heads: (c,) indices of their heads in ``out.dZ``.
         rows: (c, m) members of each cluster, without duplicates.
         weights: (c, m) of the members; all other weights are taken as 0.
         share: (c,) fraction of the rows in each cluster.
         alpha: factor of the weights in ``M``.
-        out: buffers for the derivatives, or ``None`` to compute the rates only. ``out.quad`` must contain ``z'z``.
-        all_rows: write ``quad`` for all rows, not only for the members; requires ``m <= d``.
+        out: buffers for the derivatives, or ``None`` to compute the rates only. ``out.leverage`` must contain ``z'z``.
+        all_rows: write ``leverage`` for all rows, not only for the members; requires ``m <= d``.
         chunk_bytes: largest buffer; by default depends on the device.
 
     Returns:
@@ -128,16 +130,16 @@ def rates_by_members(
             continue
         inverse = torch.cholesky_inverse(factor)
         solution = inverse @ B if m <= d else B @ inverse  # B M^-1 (c, m, d)
-        pull = solution * (root * (chunk_share / alpha).view(-1, 1, 1))
-        out.pull.view(-1, d).index_add_(0, (head.unsqueeze(-1) * n + i).flatten(), pull.view(-1, d))
+        dZ = solution * (root * (chunk_share / alpha).view(-1, 1, 1))
+        out.dZ.view(-1, d).index_add_(0, (head.unsqueeze(-1) * n + i).flatten(), dZ.view(-1, d))
         if all_rows:
             whitened = torch.linalg.solve_triangular(factor, B, upper=False).reshape(-1, d)
             explained = (whitened @ Z.T).view(-1, m, n)  # (c m, d) x (d, n) -> (c m, n)
-            out.quad[chunk] -= explained.square_().sum(1)
+            out.leverage[chunk] -= explained.square_().sum(1)
         else:
             root = root.squeeze(-1)
-            quad = (solution * members).sum(-1) / root
-            out.quad[chunk.unsqueeze(-1), i] = torch.where(root > 0, quad, members.square().sum(-1))
+            leverage = (solution * members).sum(-1) / root
+            out.leverage[chunk.unsqueeze(-1), i] = torch.where(root > 0, leverage, members.square().sum(-1))
     return torch.cat(rates)
 
 

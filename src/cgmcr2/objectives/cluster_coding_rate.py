@@ -116,7 +116,7 @@ def _value_and_gradients(
     rates = torch.empty_like(share)
     out = None
     if gradient is not None:
-        out = Derivatives(quad=squared_norms.expand_as(weights).clone(), pull=Z.new_zeros(heads, n, d))
+        out = Derivatives(leverage=squared_norms.expand_as(weights).clone(), dZ=Z.new_zeros(heads, n, d))
 
     all_rows = gradient == "all"
     for m, group in _grouped(_member_counts(mass, alpha, tolerance).cpu(), _most_members(n, d, all_rows)):
@@ -135,9 +135,9 @@ def _value_and_gradients(
     values = (share * rates).view(heads, k).sum(-1)
     if out is None:
         return (values,)
-    mean = (weights * out.quad).sum(-1, keepdim=True)  # subtracted because the weights of a cluster sum to one
-    dPi = out.quad.sub_(mean).mul_(alpha).add_(rates.unsqueeze(-1)).mul_((sizes > 0).unsqueeze(-1) / n)
-    return values, out.pull.mul_(2 * alpha), dPi.view(heads, k, n).mT
+    mean = (weights * out.leverage).sum(-1, keepdim=True)  # subtracted because the weights of a cluster sum to one
+    dPi = out.leverage.sub_(mean).mul_(alpha).add_(rates.unsqueeze(-1)).mul_((sizes > 0).unsqueeze(-1) / n)
+    return values, out.dZ.mul_(2 * alpha), dPi.view(heads, k, n).mT
 
 
 def _member_counts(mass: Tensor, alpha: float, tolerance: float) -> Tensor:
