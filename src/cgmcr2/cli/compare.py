@@ -1,7 +1,8 @@
-"""``cgmcr2 compare``: the competitors and CgMCR² on one feature file."""
+"""``cgmcr2 compare``: CgMCR² and the baselines on one feature file."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,72 +10,114 @@ import typer
 
 from . import options
 
+EPILOG = """\b
+Examples:
+  cgmcr2 compare features.npz -k 10 -o comparison
+  cgmcr2 compare features.npz -k 10 --methods auto,k-means --seeds 5 -o comparison
+  cgmcr2 compare features.npz -k 10 --set spectral.s=30 --json -o comparison
+  cgmcr2 compare cifar10 --data DIR --encoder bundled -o comparison
+"""
+
 
 def compare(
     features: Annotated[
         Path,
-        typer.Argument(help="A feature file (.npy, .npz, .pt, .parquet), a feature store, or a data set's name."),
+        typer.Argument(
+            metavar="FEATURES",
+            help="Feature file (.npy, .npz, .pt, .parquet), feature store, or name of a data set.",
+        ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to make (or to go on with).")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Output folder; resumes if it exists.")],
     clusters: Annotated[
         int | None,
-        typer.Option("-k", "--clusters", help="How many clusters to find.  [a data set's: its classes]", metavar="N"),
+        typer.Option(
+            "-k", "--clusters", metavar="N", help="Number of clusters.  [default for a data set: its number of classes]"
+        ),
     ] = None,
     methods: Annotated[
-        str, typer.Option("--methods", help="all, or names with commas, such as auto,k-means,spectral.")
+        str,
+        typer.Option("--methods", metavar="NAMES", help="Methods separated by commas: auto,k-means,spectral; or all."),
     ] = "all",
-    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each method, with seeds 0, 1, ...")] = 3,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Runs per method, with seeds 0, 1, ...")] = 3,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="METHOD.NAME=VALUE", help="A setting of a method, such as --set spectral.s=30."),
+        typer.Option("--set", metavar="METHOD.NAME=VALUE", help="Setting of a method; repeatable."),
     ] = None,
     labels: Annotated[
-        str, typer.Option(help="The array of labels in the file; they judge and nothing else.")
+        str, typer.Option("--labels", metavar="NAME", help="Array of labels in the file, used for scores only.")
     ] = "labels",
     data: options.Data = None,
     download: options.Download = False,
     encoder: Annotated[
-        str, typer.Option("--encoder", help="What turns the images of a data set into numbers.")
+        str, typer.Option("--encoder", metavar="NAME", help="Encoder for the images of a data set.")
     ] = "bundled",
-    limit: Annotated[float | None, typer.Option(help="Give up a run after so many seconds.")] = None,
+    limit: Annotated[
+        float | None, typer.Option("--limit", metavar="SECONDS", help="Stop a run after this many seconds.")
+    ] = None,
+    in_process: Annotated[
+        bool,
+        typer.Option("--in-process", help="Run in this process: starts faster, but a crash ends everything."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Compare methods in one table; runs that are there already are not done again."""
+    """Compare clustering methods on one feature file.
+
+    Finished runs are not repeated. Failed runs become rows with the reason and are retried next time.
+    """
     from cgmcr2.datasets import embed_dataset, is_dataset, load_dataset
-    from cgmcr2.experiments import compare as run
+    from cgmcr2.experiments import compare as compare_methods
 
     if data is not None and is_dataset(features) and not features.exists():
         dataset = load_dataset(str(features), data, download=download)
         features = embed_dataset(dataset, encoder, output / "features", progress=not quiet).path
         clusters = clusters or dataset.info.classes
     if clusters is None:
-        raise ValueError("The number of clusters is not given; say how many to find, such as -k 10.")
-    comparison = run(
+        raise ValueError("The number of clusters is missing; give it with -k, such as -k 10.")
+    comparison = compare_methods(
         features,
         clusters,
         output,
-        methods=[name.strip() for name in methods.split(",") if name.strip()],
+        methods=split_names(methods),
         seeds=seeds,
-        settings=_settings(settings or []),
+        settings=parse_method_settings(settings or []),
         labels=labels,
         limit=limit,
+        in_process=in_process,
         progress=not quiet,
-        tell=None if quiet else lambda line: typer.echo(line, err=True),
     )
-    why_no_plot = comparison.save()
+    no_plot = comparison.save()
+    if as_json:
+        typer.echo(json.dumps(comparison.to_dict()))
+        return
     typer.echo(comparison.markdown())
-    typer.echo(f"Saved: {output / 'table.md'}, table.csv, runs.jsonl" + ("" if why_no_plot else ", plot.png, plot.svg"))
-    if why_no_plot:
-        typer.echo(why_no_plot)
+    typer.echo(f"Saved: {output / 'table.md'}, table.csv, runs.jsonl" + ("" if no_plot else ", plot.png, plot.svg"))
+    if no_plot:
+        typer.echo(no_plot)
 
 
-def _settings(items: list[str]) -> dict[str, dict[str, Any]]:
-    """``METHOD.NAME=VALUE`` items by method."""
-    found: dict[str, dict[str, Any]] = {}
+def parse_method_settings(items: list[str], default: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return ``METHOD.NAME=VALUE`` items by method; ``NAME=VALUE`` items belong to the ``default`` method.
+
+    >>> parse_method_settings(["spectral.s=30"])
+    {'spectral': {'s': 30}}
+    """
+    settings: dict[str, dict[str, Any]] = {}
     for item in items:
         name, equals, value = item.partition("=")
-        method, dot, setting = name.strip().rpartition(".")
-        if not equals or not dot:
-            raise ValueError(f"--set {item} is not understood; write --set METHOD.NAME=VALUE.")
-        found.setdefault(method, {})[setting] = options.parse(value.strip())
-    return found
+        method, _, setting = name.strip().rpartition(".")
+        method = method or default or ""
+        if not equals or not method:
+            form = "METHOD.NAME=VALUE" if default is None else "NAME=VALUE or METHOD.NAME=VALUE"
+            raise ValueError(f"--set {item} is not a setting; write --set {form}.")
+        settings.setdefault(method, {})[setting] = options.parse(value.strip())
+    return settings
+
+
+def split_names(text: str | None) -> list[str]:
+    """Return the names in a list separated by commas.
+
+    >>> split_names("auto, k-means,")
+    ['auto', 'k-means']
+    """
+    return [name.strip() for name in (text or "").split(",") if name.strip()]

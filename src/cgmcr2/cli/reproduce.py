@@ -2,124 +2,181 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from cgmcr2.experiments.choices import TableProtocol
+
 from . import options
+from .compare import parse_method_settings, split_names
+
+if TYPE_CHECKING:
+    from cgmcr2.experiments.catalog import PaperItem
+
+EPILOG = """\b
+Examples:
+  cgmcr2 reproduce --list
+  cgmcr2 reproduce table-6 --features DIR -o tables
+  cgmcr2 reproduce strategies --features DIR --only cifar10 --seeds 1 --quick -o tables
+  cgmcr2 reproduce figure-2 figure-3 --features DIR -o figures
+  cgmcr2 reproduce table-3 --data DIR --features DIR -o tables
+"""
 
 
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Tables and figures by name or topic, such as table-6 or strategies; or all."),
+        typer.Argument(metavar="NAME", help="Tables and figures by name or topic: table-6, strategies; or all."),
     ] = None,
     features: Annotated[
         Path | None,
         typer.Option(
-            "--features", help="The folder of features: cifar10.npz, cifar10-*.npz, or a feature store cifar10."
+            "--features",
+            metavar="DIR",
+            help="Folder of feature files (cifar10.npz, cifar10-ENCODER.npz) or feature stores (cifar10).",
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The folder to make (or to go on with).")
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Output folder; resumes if it exists.")
     ] = None,
-    show: Annotated[bool, typer.Option("--list", help="Say which tables and figures there are.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the tables and figures.")] = False,
     only: Annotated[
-        str | None, typer.Option("--only", help="Some of the data sets, with commas, such as cifar10,cifar100.")
+        str | None, typer.Option("--only", metavar="NAMES", help="Data sets separated by commas: cifar10,cifar100.")
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Runs of each cell, with seeds 0, 1, ...  [default: 3]")
+        int | None, typer.Option("--seeds", metavar="N", help="Runs per cell, with seeds 0, 1, ...  [default: 3]")
     ] = None,
     protocol: Annotated[
-        str,
-        typer.Option(help="head: label the test rows; spectral: cluster their embedding; train; all (train and test)."),
+        TableProtocol,
+        typer.Option(
+            "--protocol",
+            metavar=f"[{'|'.join(get_args(TableProtocol))}]",
+            help="head: label the test split; spectral: cluster its embedding; train, all: fit and label these rows.",
+        ),
     ] = "head",
-    quick: Annotated[
-        bool, typer.Option("--quick", help="At reduced size, for slow machines; the table says so.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run at reduced size; the output says so.")] = False,
     rows: Annotated[
-        int | None, typer.Option("--rows", help="Fit at most so many rows, and judge at most so many.")
+        int | None, typer.Option("--rows", metavar="N", help="Limit on the rows fitted and on the rows scored.")
     ] = None,
     data: options.Data = None,
     download: options.Download = False,
     encoder: Annotated[
-        str | None, typer.Option("--encoder", help="What embeds a data set.  [default: the table's]")
+        str | None, typer.Option("--encoder", metavar="NAME", help="Encoder of the features.  [default: the table's]")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of CgMCR² (x2: doubled), or METHOD.NAME=VALUE."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Setting of CgMCR² (x2 doubles it), or METHOD.NAME=VALUE for a baseline; repeatable.",
+        ),
     ] = None,
-    limit: Annotated[float | None, typer.Option(help="Give up a run after so many seconds.")] = None,
+    limit: Annotated[
+        float | None, typer.Option("--limit", metavar="SECONDS", help="Stop a run after this many seconds.")
+    ] = None,
+    in_process: Annotated[
+        bool,
+        typer.Option("--in-process", help="Run in this process: starts faster, but a crash ends everything."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Run tables and draw figures of the paper on your features; what was run already is not run again."""
-    from cgmcr2.experiments import reproduce as run
-    from cgmcr2.experiments.facts import FactTable
-    from cgmcr2.experiments.figures import SENSITIVITY, PaperFigure, draw_figure, draw_sensitivity, find, list_all
-    from cgmcr2.experiments.render import to_text
+    """Reproduce tables and figures of the paper.
 
-    every = list_all()
-    if show:
-        width = max(len(each.topic) for each in every)
-        for each in every:
-            of = f" ({', '.join(each.datasets)})" if each.datasets else ""
-            typer.echo(f"{each.name:9} {each.topic:{width}} {each.title}{of}")
+    Data sets without features are left out. Finished runs are not repeated.
+    """
+    from cgmcr2.experiments.catalog import find_item, list_items
+
+    items = list_items()
+    if show_list:
+        _print_list(items, as_json)
         return
-    chosen = every if names == ["all"] else [find(name) for name in names or []]
-    if not chosen or output is None or (features is None and any(each.datasets for each in chosen)):
+    selected = items if names == ["all"] else [find_item(name) for name in names or []]
+    if not selected or output is None or (features is None and any(item.datasets for item in selected)):
         raise ValueError(
-            "Say which table, where its features are and where to write, as in: reproduce table-6 --features DIR "
+            "A table or figure, --features and --output are needed, as in: cgmcr2 reproduce table-6 --features DIR "
             "-o DIR; --list shows the tables and figures."
         )
-    store = features or output  # where it is not given, nothing looks into it
-    given = _settings(settings or [])
-    shared: dict[str, Any] = {
-        "data": data,
-        "download": download,
-        "encoder": encoder,
-        "only": [name.strip() for name in (only or "").split(",") if name.strip()],
-        "quick": quick,
-        "rows": rows,
-        "progress": not quiet,
-    }
-
-    def do(each: Any) -> list[Path]:
-        if isinstance(each, FactTable):
-            typer.echo(each.text())
-            return each.save(output)
-        if isinstance(each, PaperFigure):
-            drawn = draw_figure(each, store, output, settings=given.get("paper"), **shared)
-            typer.echo("\n".join([f"{each.paper}: {each.title}", *drawn.notes]))
-            return drawn.paths
-        tell = None if quiet else lambda line: typer.echo(line, err=True)
-        table = run(
-            each, store, output, seeds=seeds, protocol=protocol, settings=given, limit=limit, tell=tell, **shared
-        )
-        paths = table.save(output)
-        typer.echo(to_text(table))
-        if each.name in SENSITIVITY:
-            paths += draw_sensitivity(table, output, quick=quick, settings=given.get("paper")).paths
-        return paths
-
-    for each in chosen:
+    job = _Reproduction(
+        features or output,  # items without data sets need no features
+        output,
+        {
+            "data": data,
+            "download": download,
+            "encoder": encoder,
+            "only": split_names(only),
+            "quick": quick,
+            "rows": rows,
+            "progress": not quiet,
+        },
+        {"seeds": seeds, "protocol": protocol, "limit": limit, "in_process": in_process},
+        parse_method_settings(settings or [], default="paper"),
+    )
+    results = []
+    for item in selected:
         try:
-            paths = do(each)
+            text, paths, result = job.run(item)
         except (OSError, ValueError) as error:
-            if len(chosen) == 1:
+            if len(selected) == 1:
                 raise
-            typer.echo(f"{each.paper}: {each.title} is left out: {error}\n")  # the others go on
-            continue
-        typer.echo(f"Saved: {paths[0]}, {', '.join(path.suffix for path in paths[1:])}\n")
+            text, paths, result = f"{item.number} is left out: {error}\n", [], {"name": item.name, "error": str(error)}
+        results.append({**result, "files": [str(path) for path in paths]})
+        if not as_json:
+            typer.echo(text)
+            if paths:
+                typer.echo(f"Saved: {paths[0]}, {', '.join(path.suffix for path in paths[1:])}\n")
+    if as_json:
+        typer.echo(json.dumps({"results": results}))
 
 
-def _settings(items: list[str]) -> dict[str, dict[str, Any]]:
-    """``NAME=VALUE`` items under "paper", ``METHOD.NAME=VALUE`` items under their method."""
-    found: dict[str, dict[str, Any]] = {}
+class _Reproduction:
+    """Reproduce one table or figure after the other with the same options."""
+
+    def __init__(
+        self,
+        features: Path,
+        output: Path,
+        shared: dict[str, Any],
+        table_options: dict[str, Any],
+        settings: dict[str, dict[str, Any]],
+    ) -> None:
+        self.features, self.output = features, output
+        self.shared, self.table_options, self.settings = shared, table_options, settings
+
+    def run(self, item: PaperItem) -> tuple[str, list[Path], dict[str, Any]]:
+        """Return the text for the terminal, the files and the JSON values."""
+        from cgmcr2.experiments.figures import PaperFigure, draw_figure
+        from cgmcr2.experiments.figures.sensitivity import SETTINGS, save_sensitivity
+        from cgmcr2.experiments.tables import reproduce_table
+        from cgmcr2.experiments.tables.rendering import to_text
+        from cgmcr2.experiments.tables.specifications import SpecificationTable
+
+        paper_settings = self.settings.get("paper")
+        if isinstance(item, SpecificationTable):
+            return item.text(), item.save(self.output), item.to_dict()
+        if isinstance(item, PaperFigure):
+            figure = draw_figure(item, self.features, self.output, settings=paper_settings, **self.shared)
+            text = "\n".join([f"{item.number}: {item.title}", *figure.notes])
+            values = {"name": item.name, "number": item.number, "title": item.title, "notes": figure.notes}
+            return text, figure.paths, values
+        result = reproduce_table(
+            item, self.features, self.output, settings=self.settings, **self.table_options, **self.shared
+        )
+        paths = result.save(self.output)
+        if item.name in SETTINGS:
+            paths += save_sensitivity(result, self.output, quick=self.shared["quick"], settings=paper_settings)
+        return to_text(result), paths, result.to_dict()
+
+
+def _print_list(items: list[PaperItem], as_json: bool) -> None:
+    if as_json:
+        fields = ("name", "number", "topic", "title", "datasets")
+        typer.echo(json.dumps({"items": [{field: getattr(item, field) for field in fields} for item in items]}))
+        return
+    width = max(len(item.topic) for item in items)
     for item in items:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise ValueError(f"--set {item} has no value; write --set NAME=VALUE or --set METHOD.NAME=VALUE.")
-        method, _, setting = name.strip().rpartition(".")
-        found.setdefault(method or "paper", {})[setting] = options.parse(value.strip())
-    return found
+        datasets = f" ({', '.join(item.datasets)})" if item.datasets else ""
+        typer.echo(f"{item.name:9} {item.topic:{width}} {item.title}{datasets}")

@@ -1,59 +1,102 @@
-"""``cgmcr2 tune``: a feasible gamma, then the best eps, gamma and s."""
+"""``cgmcr2 tune``: a feasible gamma, then the best eps, gamma and number of neighbours."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
+from cgmcr2.experiments.choices import Part, TuningScore
+
 from . import options
+from .compare import parse_method_settings
+
+Preset = Literal["auto", "paper", "reference"]
+
+EPILOG = """\b
+Examples:
+  cgmcr2 tune features.npz -k 10 -o tuned
+  cgmcr2 tune features.npz -k 10 --preset paper --trials 40 --seeds 3 -o tuned
+  cgmcr2 tune features.npz -k 10 --by labels --json -o tuned-with-labels
+"""
+
+
+def _metavar(choices: Any) -> str:
+    return f"[{'|'.join(get_args(choices))}]"
 
 
 def tune(
-    features: Annotated[Path, typer.Argument(help="A feature file (.npy, .npz, .pt, .parquet) or a feature store.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The folder to make (or to go on with).")],
-    clusters: Annotated[int, typer.Option("-k", "--clusters", help="How many clusters to find.", metavar="N")],
+    features: Annotated[
+        Path,
+        typer.Argument(metavar="FEATURES", help="Feature file (.npy, .npz, .pt, .parquet) or feature store."),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Output folder; resumes if it exists.")],
+    clusters: Annotated[int, typer.Option("-k", "--clusters", metavar="N", help="Number of clusters.")],
     by: Annotated[
-        str, typer.Option("--by", help="agreement: without labels; labels: by accuracy, and every output says so.")
-    ] = "agreement",
-    labels: Annotated[str, typer.Option(help="The array of labels in the file, for --by labels.")] = "labels",
-    preset: Annotated[str, typer.Option("--preset", help="auto, paper or reference.")] = "auto",
-    trials: Annotated[int, typer.Option("--trials", help="Settings to try; more can be added later.")] = 20,
-    seeds: Annotated[int, typer.Option("--seeds", help="Runs of each, whose mean counts.")] = 1,
-    rows: Annotated[int, typer.Option("--rows", help="At most so many rows, drawn at random.")] = 5000,
-    part: Annotated[str, typer.Option(help="Rows to use where the file has a split: train, test or all.")] = "train",
-    seed: Annotated[int, typer.Option("--seed", help="Same seed, same search.")] = 0,
-    settings: options.Set = None,
+        TuningScore,
+        typer.Option(
+            "--by",
+            metavar=_metavar(TuningScore),
+            help="Score: stability needs no labels; labels is the accuracy, and the output says so.",
+        ),
+    ] = "stability",
+    labels: Annotated[
+        str, typer.Option("--labels", metavar="NAME", help="Array of labels in the file, for --by labels.")
+    ] = "labels",
+    preset: Annotated[
+        Preset, typer.Option("--preset", metavar=_metavar(Preset), help="Source of all other settings.")
+    ] = "auto",
+    trials: Annotated[
+        int, typer.Option("--trials", metavar="N", help="Settings to try; a larger number extends the search.")
+    ] = 20,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Trainings per trial; their mean counts.")] = 1,
+    rows: Annotated[
+        int, typer.Option("--rows", metavar="N", help="Limit on the rows, which are drawn at random.")
+    ] = 5000,
+    part: Annotated[
+        Part, typer.Option("--part", metavar=_metavar(Part), help="Rows to use if the file has a split.")
+    ] = "train",
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Setting that is the same in all trials; repeatable."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Find a gamma at which clusters do not collapse, then search eps, gamma and s; goes on where it was cut short."""
-    from cgmcr2.experiments.tune import tune as run
-    from cgmcr2.experiments.tuning import MARK
+    """Search gamma, eps and the number of neighbours.
 
-    fixed = options.gather(None, str(clusters), None, None, None, settings)
-    del fixed["n_clusters"]
+    First gamma is doubled until clusters no longer collapse; then Optuna proposes settings. An interrupted search
+    resumes.
+    """
+    from cgmcr2.experiments import tune as search
+    from cgmcr2.experiments.tuning.result import LABELS_USED
+
     if by == "labels":
-        typer.echo(MARK, err=True)
-    tuning = run(
+        typer.echo(LABELS_USED, err=True)
+    result = search(
         features,
         clusters,
         output,
         by=by,
         labels=labels,
         preset=preset,
-        settings=fixed,
+        settings=parse_method_settings(settings or [], default=preset).get(preset, {}),
         trials=trials,
         seeds=seeds,
         rows=rows,
         part=part,
         seed=seed,
         progress=not quiet,
-        tell=None if quiet else lambda line: typer.echo(line, err=True),
     )
-    why_no_plot = tuning.save()
-    for line in tuning.lines():
+    no_plot = result.save()
+    if as_json:
+        typer.echo(json.dumps(result.to_dict()))
+        return
+    for line in result.summary():
         typer.echo(line)
-    typer.echo(f"Saved: {output / 'table.md'}, table.csv, best.json" + ("" if why_no_plot else ", plot.png, plot.pdf"))
-    if why_no_plot:
-        typer.echo(why_no_plot)
+    typer.echo(f"Saved: {output / 'table.md'}, table.csv, best.json" + ("" if no_plot else ", plot.png, plot.pdf"))
+    if no_plot:
+        typer.echo(no_plot)

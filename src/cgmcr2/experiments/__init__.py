@@ -1,15 +1,50 @@
-"""Comparisons and the paper's tables, by one command each."""
+"""Comparisons of methods, the paper's tables and figures, and hyperparameter search.
 
-from .compare import Comparison, compare
-from .experiment import Experiment, list_experiments, load_experiment
-from .run import Reproduction, reproduce
+A table of the paper, such as ``table-3``, is defined in ``definitions/table-3.toml``, run by
+``tables/reproduction.py`` and rendered by ``tables/rendering.py``.
+"""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .comparison import Comparison, compare
+    from .figures import PaperFigure, draw_figure
+    from .tables import PaperTable, TableResult, list_tables, load_table, reproduce_table
+    from .tuning import TuningResult, tune
+
+_MODULES = {
+    "Comparison": "comparison",
+    "PaperFigure": "figures",
+    "PaperTable": "tables",
+    "TableResult": "tables",
+    "TuningResult": "tuning",
+    "compare": "comparison",
+    "draw_figure": "figures",
+    "list_tables": "tables",
+    "load_table": "tables",
+    "reproduce_table": "tables",
+    "tune": "tuning",
+}
 __all__ = [
     "Comparison",
-    "Experiment",
-    "Reproduction",
+    "PaperFigure",
+    "PaperTable",
+    "TableResult",
+    "TuningResult",
     "compare",
-    "list_experiments",
-    "load_experiment",
-    "reproduce",
+    "draw_figure",
+    "list_tables",
+    "load_table",
+    "reproduce_table",
+    "tune",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use, so that the command line can read ``choices`` without torch."""
+    if name in _MODULES:
+        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,6 @@
-"""One run of one method on one feature file: what comparisons and tables start in a process of its own.
+"""One fit of one method on one feature file, run in a process of its own.
 
-``python -m cgmcr2.experiments.job JOB.json``: the job's result is written to the path that it names.
+``python -m cgmcr2.experiments.job JOB.json`` writes the result to ``JOB.result.json`` beside it.
 """
 
 from __future__ import annotations
@@ -16,62 +16,68 @@ import numpy as np
 import numpy.typing as npt
 
 from cgmcr2._files import replacing, write_json
+from cgmcr2._random import sample_rows
 from cgmcr2.baselines import METHODS, make
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import score_labels
 from cgmcr2.features.sources import FeatureFile, load_feature_file, read_rows
-from cgmcr2.training import train
+from cgmcr2.training import PRESETS, Settings, resolve, train
 
-PRESETS = ("auto", "paper", "reference")  # of CgMCR2 itself
-SAMPLE = 2000  # rows that the silhouette is taken of: it compares all pairs
+from .choices import Part
+
+SILHOUETTE_ROWS = 2000  # sample size: the silhouette compares all pairs of rows
+NO_TEXT_EMBEDDINGS = "needs text embeddings of nouns: an array 'text' in the .npz, or --set tac.text=FILE"
 
 Int64 = npt.NDArray[np.int64]
+JobResult = dict[str, Any]  # scores, cost and protocol; or "error"
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What is to be run."""
+    """Everything that one fit needs."""
 
     features: str
     method: str
     seed: int
     n_clusters: int
     settings: dict[str, Any]
-    labels: str  # the array of labels in the file
-    output: str  # the folder of the comparison
-    name: str = ""  # of its files and its line, where method and seed are not enough
-    label: str = ""  # for people, likewise
-    part: str = "test"  # the rows that are judged: of the test split, of the train split, or all
-    rows: int = 0  # at most so many rows are fitted, and at most so many judged; 0: all
-    spectral: bool = False  # CgMCR²'s embedding is clustered by spectral clustering too
-    timing: int = 0  # only time an iteration on so many rows
+    labels: str  # name of the label array in the feature file
+    output: str  # folder that receives labels/KEY.npy
+    name: str = ""  # unique name, if method and seed are not enough
+    title: str = ""  # shown instead of the method's name
+    part: Part = "test"  # rows that are scored
+    max_rows: int = 0  # limit on the rows fitted and on the rows scored; 0: no limit
+    spectral: bool = False  # also score spectral clustering of CgMCR²'s embedding
+    timing_batch: int = 0  # batch size at which iterations are timed, without scores; 0: fit and score
 
     @property
-    def stem(self) -> str:
+    def key(self) -> str:
+        """Identifier in ``runs.jsonl`` and in the names of files."""
         return self.name or f"{self.method}-{self.seed}"
 
     @property
-    def title(self) -> str:
-        return f"{self.label or self.method}, seed {self.seed}"
+    def description(self) -> str:
+        return f"{self.title or self.method}, seed {self.seed}"
 
 
-def run(job: Job) -> dict[str, Any]:
-    """Fit, predict and judge; the predicted labels are saved as ``labels/STEM.npy``."""
+def run_job(job: Job) -> JobResult:
+    """Fit, predict and score; the predicted labels are saved as ``labels/KEY.npy``."""
     file = load_feature_file(job.features, labels=job.labels)
-    if job.timing:
-        return time_iteration(job, file)
-    fitted, judged, protocol = _rows(job, file)
-    model = _model(job)
-    if fitted is not judged and not getattr(model, "can_predict", True):
-        fitted, protocol = judged, f"fitted on split 1 ({len(judged):,} rows) and labelled it; it cannot predict"
-    X = read_rows(file.features, judged)
-    X_fit = X if fitted is judged else read_rows(file.features, fitted)
+    if job.timing_batch:
+        return time_iterations(job, file)
+    fit_rows, test_rows, protocol = _select_rows(job, file)
+    model = _make_model(job)
+    if fit_rows is not test_rows and not getattr(model, "can_predict", True):
+        fit_rows = test_rows
+        protocol = f"fitted on split 1 ({len(test_rows):,} rows) and labelled it; it cannot predict"
+    X = read_rows(file.features, test_rows)
+    X_fit = X if fit_rows is test_rows else read_rows(file.features, fit_rows)
     start = time.perf_counter()
     predicted: Int64 = model.fit(X_fit).labels_ if X_fit is X else model.fit(X_fit).predict(X)
     seconds = time.perf_counter() - start
-    with replacing(Path(job.output) / "labels" / f"{job.stem}.npy") as temporary:
+    with replacing(Path(job.output) / "labels" / f"{job.key}.npy") as temporary:
         np.save(temporary, predicted)
-    result: dict[str, Any] = {
+    result: JobResult = {
         "seconds": seconds,
         "memory_mb": peak_memory(),
         "clusters": len(np.unique(predicted)),
@@ -79,54 +85,57 @@ def run(job: Job) -> dict[str, Any]:
         "protocol": protocol,
     }
     if file.labels is not None:
-        known = np.asarray(file.labels)[judged]
-        result |= score_labels(known, predicted)._asdict()
+        classes = np.asarray(file.labels)[test_rows]
+        result |= score_labels(classes, predicted)._asdict()
         if job.spectral:
-            result["spectral"] = score_labels(known, model.spectral_labels(X))._asdict()
+            result["spectral"] = score_labels(classes, model.spectral_labels(X))._asdict()
     return result
 
 
-def _rows(job: Job, file: FeatureFile) -> tuple[Int64, Int64, str]:
-    """The rows to fit, the rows to judge (the same array where they are the same), and both in words."""
-    fitted, judged = _some(file.rows("train"), job.rows), _some(file.rows("test"), job.rows)
-    if file.split is None or not len(fitted) or not len(judged) or job.part == "all":
-        rows = _some(file.rows("all"), job.rows)
+def _select_rows(job: Job, file: FeatureFile) -> tuple[Int64, Int64, str]:
+    """Return the rows to fit, the rows to score (the same object if they are the same) and the protocol."""
+    fit_rows = _limit(file.rows("train"), job.max_rows)
+    test_rows = _limit(file.rows("test"), job.max_rows)
+    if file.split is None or not len(fit_rows) or not len(test_rows) or job.part == "all":
+        rows = _limit(file.rows("all"), job.max_rows)
         return rows, rows, f"fitted on all rows ({len(rows):,} rows) and labelled it"
     if job.part == "train":
-        return fitted, fitted, f"fitted on split 0 ({len(fitted):,} rows) and labelled it"
-    return fitted, judged, f"fitted on split 0 ({len(fitted):,} rows), predicted split 1 ({len(judged):,} rows)"
+        return fit_rows, fit_rows, f"fitted on split 0 ({len(fit_rows):,} rows) and labelled it"
+    protocol = f"fitted on split 0 ({len(fit_rows):,} rows), predicted split 1 ({len(test_rows):,} rows)"
+    return fit_rows, test_rows, protocol
 
 
-def _some(rows: Int64, most: int) -> Int64:
-    """At most so many of the rows, the same ones each time."""
-    if not most or len(rows) <= most:
-        return rows
-    return np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+def _limit(rows: Int64, max_rows: int) -> Int64:
+    """Return a fixed random sample of at most ``max_rows`` rows; 0 means no limit."""
+    return rows[sample_rows(len(rows), max_rows, np.random.default_rng(0))] if max_rows else rows
 
 
-def time_iteration(job: Job, file: FeatureFile) -> dict[str, Any]:
-    """Seconds that an iteration of the fine-tuning takes on a batch of ``timing`` rows, and the memory it needs.
+def time_iterations(job: Job, file: FeatureFile) -> JobResult:
+    """Seconds and memory of one fine-tuning iteration at batch size ``job.timing_batch``.
 
-    The fewest of several goes: what else the machine does only adds to it.
+    The minimum over several iterations: other load on the machine can only slow them down.
     """
-    rows = file.rows("all")[: job.timing]
-    if len(rows) < job.timing:
-        raise ValueError(f"{job.features} has {len(rows)} rows; to time a batch of {job.timing} it needs as many.")
+    rows = file.rows("all")[: job.timing_batch]
+    if len(rows) < job.timing_batch:
+        raise ValueError(f"{job.features} has {len(rows)} rows; timing a batch needs {job.timing_batch}.")
     X = read_rows(file.features, rows)
-    settings = {**job.settings, "batch_size": job.timing, "warmup_epochs": 0}  # an epoch is one step
+    settings = {**job.settings, "batch_size": job.timing_batch, "warmup_epochs": 0}  # an epoch is one step
 
-    def seconds(steps: int) -> list[float]:
-        model = CgMCR2(job.n_clusters, preset=job.method, **{**settings, "finetune_epochs": steps})
-        history = train(X, job.n_clusters, model.plan(*X.shape), seed=job.seed).history
-        return [record["seconds"] for record in history]
+    def fastest_step(steps: int) -> float:
+        complete = _resolve(job, X.shape, {**settings, "finetune_epochs": steps})
+        return float(min(record["seconds"] for record in train(X, job.n_clusters, complete, seed=job.seed).history))
 
-    first = min(seconds(1))  # with what is done only once
-    return {"seconds_per_iteration": min(seconds(2 if first > 1 else 40)), "memory_mb": peak_memory()}
+    first = fastest_step(1)  # includes one-time costs
+    return {"seconds_per_iteration": fastest_step(2 if first > 1 else 40), "memory_mb": peak_memory()}
 
 
-def _model(job: Job) -> Any:
+def _resolve(job: Job, shape: tuple[int, ...], settings: dict[str, Any]) -> Settings:
+    return resolve(job.method, shape[0], job.n_clusters, shape[1], settings)  # type: ignore[arg-type]
+
+
+def _make_model(job: Job) -> Any:
     if job.method in PRESETS:
-        return CgMCR2(job.n_clusters, preset=job.method, random_state=job.seed, **job.settings)
+        return CgMCR2(job.n_clusters, preset=job.method, random_state=job.seed, settings=job.settings)
     settings = dict(job.settings)
     if job.method == "tac" and "text" not in settings:
         settings["text"] = text_embeddings(job.features)
@@ -134,19 +143,25 @@ def _model(job: Job) -> Any:
 
 
 def complete_settings(job: Job, n: int, D: int) -> dict[str, Any]:
-    """Every setting of the job's method for n rows of width D, those that were not given included, as JSON has them."""
+    """Return every setting of the method for n rows of width D, defaults included, as JSON values.
+
+    They identify a finished run: if a default changes, the run is repeated.
+    """
     try:
-        model = _model(job)
-        settings = model.get_params() | (dataclasses.asdict(model.plan(n, D)) if isinstance(model, CgMCR2) else {})
-    except (TypeError, ValueError):  # the run itself will say what is wrong with them
+        if job.method in PRESETS:
+            resolved = dataclasses.asdict(_resolve(job, (n, D), job.settings))
+            settings = {"preset": job.method, "n_clusters": job.n_clusters, **resolved}
+        else:
+            settings = _make_model(job).get_params()
+    except (TypeError, ValueError):  # the run itself reports what is wrong
         settings = job.settings
-    kept = {name: value for name, value in settings.items() if not isinstance(value, np.ndarray)}
-    plain: dict[str, Any] = json.loads(json.dumps(kept, default=str))
-    return plain
+    plain = {name: value for name, value in settings.items() if not isinstance(value, np.ndarray)}
+    values: dict[str, Any] = json.loads(json.dumps(plain, default=str))
+    return values
 
 
 def text_embeddings(features: str) -> npt.NDArray[Any] | None:
-    """The array ``text`` of an .npz of features, where it has one: embeddings of nouns, for TAC."""
+    """Return the array ``text`` of an .npz (embeddings of nouns, for TAC), or None if it has none."""
     if Path(features).suffix.lower() != ".npz":
         return None
     with np.load(features, allow_pickle=False) as archive:
@@ -154,21 +169,19 @@ def text_embeddings(features: str) -> npt.NDArray[Any] | None:
 
 
 def silhouette(X: npt.NDArray[np.float32], labels: Int64) -> float | None:
-    """The mean silhouette by cosine distance of a fixed sample of the rows; None where there is but one cluster."""
+    """Mean silhouette by cosine distance over a fixed sample of rows; None for a single cluster."""
     from sklearn.metrics import silhouette_score
 
-    rows = np.arange(len(X))
-    if len(rows) > SAMPLE:
-        rows = np.random.default_rng(0).choice(rows, SAMPLE, replace=False)
+    rows = sample_rows(len(X), SILHOUETTE_ROWS, np.random.default_rng(0))
     if not 1 < len(np.unique(labels[rows])) < len(rows):
         return None
     return float(silhouette_score(X[rows], labels[rows], metric="cosine"))
 
 
 def peak_memory() -> float | None:
-    """The most memory that this process has held, in MB; None where the system does not tell."""
+    """Peak resident memory of this process in MB; None if the system does not report it."""
     status = Path("/proc/self/status")
-    if status.exists():  # getrusage would count what the parent held when it started us
+    if status.exists():  # getrusage would include the parent's memory at the time of the fork
         for line in status.read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
@@ -176,26 +189,26 @@ def peak_memory() -> float | None:
         import resource
     except ImportError:  # Windows
         return None
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
-def attempt(job: Job) -> dict[str, Any]:
-    """The result of a job, or ``{"error": what went wrong}``."""
+def attempt_job(job: Job) -> JobResult:
+    """Return the result of a job, or ``{"error": message}`` if it fails."""
     try:
-        return run(job)
-    except Exception as error:  # whatever it is, it is this method's row
+        return run_job(job)
+    except Exception as error:  # any failure becomes a row of the table
         return {"error": " ".join(str(error).split()) or type(error).__name__}
+
+
+def method_names() -> list[str]:
+    """Return every method that can be compared: the presets of CgMCR2, then the baselines."""
+    return [*PRESETS, *METHODS]
 
 
 def main(path: Path) -> None:
     job = Job(**json.loads(path.read_text(encoding="utf-8")))
-    write_json(path.with_suffix(".result.json"), attempt(job))
-
-
-def known_methods() -> list[str]:
-    """Every method that can be compared: CgMCR2 by its presets, then the baselines."""
-    return [*PRESETS, *METHODS]
+    write_json(path.with_suffix(".result.json"), attempt_job(job))
 
 
 if __name__ == "__main__":

@@ -1,24 +1,24 @@
-"""Runs jobs, each in a process of its own, and keeps what they yield in ``runs.jsonl``; a failure is a line, too."""
+"""Run jobs, each in a process of its own, and record the results in ``runs.jsonl``."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from cgmcr2._files import write_json
+from cgmcr2._progress import progress_bar
 
-from .job import Job
+from .job import Job, JobResult, attempt_job
 
-Run = dict[str, Any]
+logger = logging.getLogger(__name__)
 
 
 def run_missing(
@@ -26,56 +26,57 @@ def run_missing(
     folder: Path,
     *,
     limit: float | None = None,
+    in_process: bool = False,
     progress: bool = False,
-    tell: Callable[[str], None] | None = None,
-) -> dict[str, Run]:
-    """Run every job, given with its complete settings, that ``folder`` does not hold yet; all runs by their job's stem.
+) -> dict[str, JobResult]:
+    """Run the jobs that ``folder`` does not hold yet and return all results by the job's key.
 
-    A run that fails, crashes or exceeds ``limit`` seconds says so under ``error``, and is tried again the next time.
+    Each job comes with its complete settings, which identify it. A job that fails, crashes or exceeds ``limit``
+    seconds is recorded with an ``error`` and retried next time. ``in_process`` runs the jobs in this process, which
+    saves its start-up time; then a crash ends everything, and there can be no ``limit``.
     """
-    runs = read_runs(folder)
-    missing = [(job, settings) for job, settings in jobs if not _is_done(runs.get(job.stem), settings)]
-    with tqdm(total=len(missing), unit="run", disable=not progress) as bar:
+    if in_process and limit is not None:
+        raise ValueError("A time limit needs a process per run; leave out --limit or --in-process.")
+    results = read_results(folder)
+    missing = [(job, settings) for job, settings in jobs if not _is_done(results.get(job.key), settings)]
+    with progress_bar(len(missing), desc="Running", unit="runs", enabled=progress) as bar:
         for job, settings in missing:
-            bar.set_description(job.title)
-            facts = {"run": job.stem, "method": job.method, "seed": job.seed, "settings": settings}
-            result = {**facts, **_run(job, limit)}
+            bar.set_description(job.description)
+            record = {"run": job.key, "method": job.method, "seed": job.seed, "settings": settings}
+            record |= attempt_job(job) if in_process else _run_in_subprocess(job, limit)
             with (folder / "runs.jsonl").open("a", encoding="utf-8") as log:
-                log.write(json.dumps(result) + "\n")
-            runs[job.stem] = result
-            if tell is not None:
-                with bar.external_write_mode():
-                    tell(f"{job.title}: {_outcome(result)}")
+                log.write(json.dumps(record) + "\n")
+            results[job.key] = record
+            logger.info("%s: %s", job.description, _outcome(record))
             bar.update()
-    return runs
+    return results
 
 
-def read_runs(folder: Path) -> dict[str, Run]:
-    """The last run of each job in ``folder``. A line that was cut short by a crash is left out."""
-    path, runs = folder / "runs.jsonl", {}
+def read_results(folder: Path) -> dict[str, JobResult]:
+    """Return the last result of each job in ``folder``, skipping lines that a crash left incomplete."""
+    path, results = folder / "runs.jsonl", {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         try:
-            run = json.loads(line)
+            result = json.loads(line)
         except json.JSONDecodeError:
             continue
-        runs[run["run"]] = run
-    return runs
+        results[result["run"]] = result
+    return results
 
 
-def _is_done(run: Run | None, settings: dict[str, Any]) -> bool:
-    """Whether the run was done with these settings; one that did not exist then is no reason to do it again."""
-    if run is None or "error" in run:
+def _is_done(result: JobResult | None, settings: dict[str, Any]) -> bool:
+    """Whether a result exists for these settings; settings added since it was recorded are ignored."""
+    if result is None or "error" in result:
         return False
-    return all(name in settings and settings[name] == value for name, value in run["settings"].items())
+    return all(name in settings and settings[name] == value for name, value in result["settings"].items())
 
 
-def _run(job: Job, limit: float | None) -> Run:
-    """The result of a job in a process of its own, or ``{"error": why there is none}``."""
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "job.json"
+def _run_in_subprocess(job: Job, limit: float | None) -> JobResult:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "job.json"
         write_json(path, dataclasses.asdict(job))
         try:
-            ended = subprocess.run(
+            process = subprocess.run(
                 [sys.executable, "-m", "cgmcr2.experiments.job", str(path)],
                 capture_output=True,
                 timeout=limit,
@@ -83,24 +84,22 @@ def _run(job: Job, limit: float | None) -> Run:
             )
         except subprocess.TimeoutExpired:
             return {"error": f"not done within {limit:g} seconds"}
-        result = path.with_suffix(".result.json")
-        if result.exists():
-            found: Run = json.loads(result.read_text(encoding="utf-8"))
-            return found
-    if ended.returncode < 0:
-        why = "as the system does when memory runs out" if ended.returncode == -signal.SIGKILL else "a crash"
-        return {"error": f"ended by {signal.Signals(-ended.returncode).name}, {why}"}
-    last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
-    return {"error": f"ended with code {ended.returncode}: {last[0]}"}
+        output = path.with_suffix(".result.json")
+        if output.exists():
+            result: JobResult = json.loads(output.read_text(encoding="utf-8"))
+            return result
+    if process.returncode < 0:
+        name = signal.Signals(-process.returncode).name
+        return {"error": f"ended by {name}" + (", probably out of memory" if name == "SIGKILL" else "")}
+    last_line = process.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+    return {"error": f"exited with code {process.returncode}: {last_line[0]}"}
 
 
-def _outcome(run: Run) -> str:
-    if "error" in run:
-        return f"failed: {run['error']}"
-    if "seconds_per_iteration" in run:
-        return f"{run['seconds_per_iteration']:.3g} s an iteration"
-    names = ("acc", "nmi", "ari") if "acc" in run else ("silhouette",)
-    scores = [
-        f"{name.upper() if len(name) == 3 else name} {100 * run[name]:.1f} %" for name in names if run[name] is not None
-    ]
-    return f"{'  '.join(scores)}  {run['seconds']:.1f} s"
+def _outcome(result: JobResult) -> str:
+    if "error" in result:
+        return f"failed: {result['error']}"
+    if "seconds_per_iteration" in result:
+        return f"{result['seconds_per_iteration']:.3g} s per iteration"
+    names = {"acc": "ACC", "nmi": "NMI", "ari": "ARI"} if "acc" in result else {"silhouette": "silhouette"}
+    scores = [f"{title} {100 * result[name]:.1f} %" for name, title in names.items() if result[name] is not None]
+    return f"{'  '.join(scores)}  {result['seconds']:.1f} s"

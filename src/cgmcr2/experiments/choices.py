@@ -1,0 +1,10 @@
+"""Choices that the commands and the library share; importing them does not import torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Part = Literal["train", "test", "all"]
+LabelSource = Literal["head", "spectral"]  # cluster head, or spectral clustering of the embedding
+TableProtocol = Literal["head", "spectral", "train", "all"]
+TuningScore = Literal["stability", "labels"]

@@ -1,0 +1,246 @@
+"""Compare methods on one feature file: every method and seed, one table, resumable."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cgmcr2._files import write_json, write_text
+from cgmcr2.features.sources import load_feature_file
+
+from .formats import csv_table, markdown_table
+from .job import NO_TEXT_EMBEDDINGS, Job, JobResult, complete_settings, method_names, text_embeddings
+from .plotting import COLORS, MARKERS, new_figure, save_figure
+from .runner import run_missing
+
+SCORES = {"acc": "ACC", "nmi": "NMI", "ari": "ARI"}
+MEASURES = (*SCORES, "silhouette", "seconds", "memory_mb")  # what each run reports
+
+
+@dataclasses.dataclass(frozen=True)
+class MethodSummary:
+    """One row of a comparison: mean and standard deviation of each measure over the seeds that finished.
+
+    ``measures["seed_ari"]`` is the adjusted Rand index between the labels of two seeds.
+    """
+
+    method: str
+    seeds: int
+    measures: dict[str, tuple[float, float]]
+    protocol: str = ""
+    note: str = ""  # why the method, or one of its seeds, has no result
+
+
+@dataclasses.dataclass
+class Comparison:
+    """Results of a comparison, and the methods left out with the reason."""
+
+    folder: Path
+    results: list[JobResult]
+    skipped: dict[str, str]
+
+    def summaries(self) -> list[MethodSummary]:
+        """Return one row per method, those left out last."""
+        methods = dict.fromkeys(result["method"] for result in self.results)
+        skipped = [MethodSummary(method, 0, {}, note=f"left out: {why}") for method, why in self.skipped.items()]
+        return [*(self._summarize(method) for method in methods), *skipped]
+
+    def _summarize(self, method: str) -> MethodSummary:
+        results = [result for result in self.results if result["method"] == method]
+        finished = [result for result in results if "error" not in result]
+        values = {name: [result[name] for result in finished if result.get(name) is not None] for name in MEASURES}
+        values["seed_ari"] = seed_ari([self.folder / "labels" / f"{method}-{run['seed']}.npy" for run in finished])
+        measures = {name: (float(np.mean(v)), float(np.std(v))) for name, v in values.items() if v}
+        note = "; ".join(f"seed {result['seed']} failed: {result['error']}" for result in results if "error" in result)
+        return MethodSummary(method, len(finished), measures, finished[0]["protocol"] if finished else "", note)
+
+    def markdown(self) -> str:
+        """Return a Markdown table of percentages, mean ± standard deviation, with the protocols and notes."""
+        table = self.summaries()
+        has_scores = any("acc" in row.measures for row in table)
+        columns = {name: f"{title} %" for name, title in SCORES.items()} if has_scores else {}
+        columns |= {} if has_scores else {"silhouette": "silhouette %"}
+        if any("seed_ari" in row.measures for row in table):
+            columns["seed_ari"] = "ARI between seeds %"
+        protocols = list(dict.fromkeys(row.protocol for row in table if row.protocol))
+        cells = []
+        for row in table:
+            mark = f"({protocols.index(row.protocol) + 1}) " if row.protocol else ""
+            percentages = [_percent(row.measures.get(name), row.seeds) for name in columns]
+            costs = [_number(row.measures.get("seconds"), 1), _number(row.measures.get("memory_mb"), 0)]
+            cells.append([row.method, str(row.seeds), *percentages, *costs, f"{mark}{row.note}".strip()])
+        header = ["method", "seeds", *columns.values(), "seconds", "memory, MB", "protocol"]
+        lines = [markdown_table(header, cells), ""]
+        lines += [f"({i}) {protocol}; mean ± std over the seeds" for i, protocol in enumerate(protocols, 1)]
+        if not has_scores:
+            lines.append("Silhouette: cosine distance, on a sample of at most 2,000 rows.")
+        if "seed_ari" in columns:
+            lines.append("ARI between seeds: adjusted Rand index between the labels of two seeds.")
+        return "\n".join(lines) + "\n"
+
+    def csv(self) -> str:
+        """Return the table as CSV: scores from 0 to 1, a column for each mean and each standard deviation."""
+        names = [*SCORES, "silhouette", "seed_ari", "seconds", "memory_mb"]
+        header = ["method", "seeds", *(f"{name}_{kind}" for name in names for kind in ("mean", "std"))]
+        rows = []
+        for row in self.summaries():
+            measures = [number for name in names for number in row.measures.get(name, ("", ""))]
+            rows.append([row.method, row.seeds, *measures, row.protocol, row.note])
+        return csv_table([*header, "protocol", "note"], rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rows of the table as JSON values."""
+        return {"folder": str(self.folder), "methods": [dataclasses.asdict(row) for row in self.summaries()]}
+
+    def save(self) -> str | None:
+        """Write ``table.md``, ``table.csv``, ``plot.png`` and ``plot.svg``; return why there is no plot, or None."""
+        write_text(self.folder / "table.md", self.markdown())
+        write_text(self.folder / "table.csv", self.csv())
+        return self.draw()
+
+    def draw(self) -> str | None:
+        """Draw the scores with their standard deviations, best on top; return why there is no plot, or None."""
+        table = [row for row in self.summaries() if row.seeds]
+        names = [name for name in SCORES if any(name in row.measures for row in table)] or ["silhouette"]
+        table = sorted((row for row in table if names[0] in row.measures), key=lambda row: row.measures[names[0]][0])
+        if not table:
+            return "No plot: no run has finished."
+        try:
+            figure = new_figure(7, 1.2 + 0.35 * len(table))
+        except ImportError as error:
+            return f"No plot: {error}"
+        axes = figure.subplots()
+        for index, name in enumerate(names):
+            offset = (index - (len(names) - 1) / 2) * 0.18  # keeps the error bars apart
+            points = [(height, row.measures[name]) for height, row in enumerate(table) if name in row.measures]
+            axes.errorbar(
+                [100 * mean for _, (mean, _) in points],
+                [height + offset for height, _ in points],
+                xerr=[100 * std for _, (_, std) in points],
+                fmt=MARKERS[index],
+                color=COLORS[index],
+                capsize=3,
+                label=f"{SCORES.get(name, name)} %",
+            )
+        axes.set_yticks(range(len(table)), [f"{row.method} ({row.measures['seconds'][0]:,.0f} s)" for row in table])
+        axes.grid(axis="x", alpha=0.3)
+        axes.legend()
+        save_figure(figure, self.folder / "plot", formats=("png", "svg"))
+        return None
+
+
+def compare(
+    features: str | os.PathLike[str],
+    n_clusters: int,
+    folder: str | os.PathLike[str],
+    *,
+    methods: Sequence[str] = ("all",),
+    seeds: int = 3,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    labels: str = "labels",
+    limit: float | None = None,
+    in_process: bool = False,
+    progress: bool = False,
+) -> Comparison:
+    """Run methods on a feature file and collect their results in ``folder``; finished runs are not repeated.
+
+    If the file has a split, a method is fitted on split 0 and predicts split 1; a method that cannot predict clusters
+    split 1 itself. Without a split, all rows are fitted and labelled.
+
+    Parameters
+    ----------
+    features : path
+        Feature file or feature store.
+    n_clusters : int
+        Number of clusters.
+    folder : path
+        Output folder. A run is repeated if its settings, including defaults, have changed since.
+    methods : sequence of str
+        Names of methods. ``"all"`` is ``auto`` and every baseline; name ``paper`` and ``reference``, the other presets
+        of CgMCR2, to include them.
+    seeds : int
+        Runs per method, with seeds 0, 1, ...
+    settings : mapping of str to mapping
+        Settings by method, in place of the published ones.
+    labels : str
+        Name of the array of labels in the file. They are used for scores only.
+    limit : float, optional
+        Seconds after which a run is stopped. A run that fails, crashes or exceeds the limit becomes a row with the
+        reason and is retried next time.
+    in_process : bool
+        Run in this process instead of one process per run; see ``run_missing``.
+    progress : bool
+        Whether to show a progress bar.
+    """
+    if seeds < 1:
+        raise ValueError(f"The number of seeds is {seeds}; give at least 1.")
+    method_settings = {method: dict(values) for method, values in (settings or {}).items()}
+    names = _resolve_methods(methods, method_settings)
+    file = load_feature_file(features, labels=labels)
+    folder = Path(folder)
+    source = str(Path(features).resolve())
+    request = {"features": source, "shape": list(file.features.shape), "n_clusters": n_clusters, "labels": labels}
+    _claim_folder(folder, request)
+    skipped = {}
+    if "tac" in names and "text" not in method_settings.get("tac", {}) and text_embeddings(source) is None:
+        skipped["tac"] = NO_TEXT_EMBEDDINGS
+        names.remove("tac")
+    n, D = len(file.rows("train")) or len(file.rows("all")), file.features.shape[1]
+    del file  # each run loads the file itself
+    jobs = [
+        Job(source, method, seed, n_clusters, method_settings.get(method, {}), labels, str(folder.resolve()))
+        for seed in range(seeds)
+        for method in names
+    ]
+    complete = [(job, complete_settings(job, n, D)) for job in jobs]
+    results = run_missing(complete, folder, limit=limit, in_process=in_process, progress=progress)
+    return Comparison(folder, [results[job.key] for job in jobs], skipped)
+
+
+def seed_ari(paths: Sequence[Path]) -> list[float]:
+    """Return the adjusted Rand index of each pair of label files that exist."""
+    from sklearn.metrics import adjusted_rand_score
+
+    labels = [np.load(path) for path in paths if path.exists()]
+    return [float(adjusted_rand_score(a, b)) for a, b in itertools.combinations(labels, 2)]
+
+
+def _resolve_methods(methods: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
+    """Replace ``"all"`` by its methods, remove repetitions and reject unknown names."""
+    names = method_names()
+    for name in (*methods, *settings):
+        if name not in names and name != "all":
+            raise ValueError(f"There is no method named {name!r}; choose from all, {', '.join(names)}.")
+    default = [name for name in names if name not in ("paper", "reference")]
+    return list(dict.fromkeys(method for name in methods for method in (default if name == "all" else [name])))
+
+
+def _claim_folder(folder: Path, request: dict[str, Any]) -> None:
+    """Record the request in a new folder, or check that an existing folder belongs to the same request."""
+    path = folder / "compare.json"
+    if path.exists():
+        if json.loads(path.read_text(encoding="utf-8")) != request:
+            raise ValueError(
+                f"{folder} holds a comparison of other features, clusters or labels; choose another folder."
+            )
+    elif folder.exists() and any(path.name != "features" for path in folder.iterdir()):  # the command embeds into it
+        raise ValueError(f"{folder} is not empty and holds no comparison; choose a new folder.")
+    else:
+        write_json(path, request)
+
+
+def _percent(measure: tuple[float, float] | None, seeds: int) -> str:
+    if measure is None:
+        return ""
+    return f"{100 * measure[0]:.1f}" + (f" ± {100 * measure[1]:.1f}" if seeds > 1 else "")
+
+
+def _number(measure: tuple[float, float] | None, digits: int) -> str:
+    return "" if measure is None else f"{measure[0]:,.{digits}f}"

@@ -1,0 +1,179 @@
+"""The paper's figures: the data sets of each, and how it is drawn from one training per data set."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cgmcr2.experiments.dataset_features import DatasetFeatures, FeatureLookup, select_datasets
+from cgmcr2.experiments.overrides import QUICK_ROWS, QUICK_SETTINGS, override
+from cgmcr2.experiments.plotting import add_footnote, require_matplotlib, save_figure
+from cgmcr2.experiments.tables.reproduction import check_output_folder
+from cgmcr2.features.sources import load_feature_file
+from cgmcr2.training import paper_settings
+
+from .curves import draw_learning_curves, draw_score_curves, draw_term_curves
+from .embedding_maps import draw_maps, tsne
+from .matrices import draw_similarity_by_dataset, draw_similarity_over_time
+from .network_diagram import draw_network
+from .observation import Observation, observe_training
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ENCODER = "clip-vit-l-14"
+QUICK_SIZE = {name: QUICK_SETTINGS[name] for name in ("hidden_dim", "lr")}  # the epochs stay: the figures show them
+
+Observations = Mapping[str, Observation]  # by the data set's title
+
+
+@dataclasses.dataclass(frozen=True)
+class PaperFigure:
+    """A figure of the paper; ``draw`` is given the observations and the encoder's name."""
+
+    name: str
+    number: str
+    topic: str
+    title: str
+    datasets: tuple[str, ...]
+    draw: Callable[[Observations, str], Figure]
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedFigure:
+    """The files of a figure, and how it was made."""
+
+    paths: list[Path]
+    notes: list[str]
+
+
+def _draw_figure_2(observations: Observations, encoder: str) -> Figure:
+    (observation,) = observations.values()
+    return draw_similarity_over_time(observation.X, observation.snapshots, observation.labels, features=encoder)
+
+
+def _draw_figure_3(observations: Observations, encoder: str) -> Figure:
+    ((title, observation),) = observations.items()
+    return draw_learning_curves(title, observation.curves)
+
+
+def _draw_figure_b1(observations: Observations, encoder: str) -> Figure:
+    panels = {title: (tsne(o.X), tsne(o.snapshots[-1].Z), o.labels) for title, o in observations.items()}
+    return draw_maps(panels, before=encoder)
+
+
+def _draw_figure_b2(observations: Observations, encoder: str) -> Figure:
+    panels = {title: (o.X, o.snapshots[-1], o.labels) for title, o in observations.items()}
+    return draw_similarity_by_dataset(panels, features=encoder)
+
+
+def _draw_figure_b3(observations: Observations, encoder: str) -> Figure:
+    return draw_term_curves({title: observation.curves for title, observation in observations.items()})
+
+
+def _draw_figure_b4(observations: Observations, encoder: str) -> Figure:
+    return draw_score_curves({title: observation.curves for title, observation in observations.items()})
+
+
+_CIFAR = ("cifar10", "cifar20", "cifar100")
+_SIX = ("cifar10", "cifar100", "tinyimagenet", "mnist", "fashion-mnist", "dogs120")
+_LARGER = ("cifar20", "cifar100", "tinyimagenet")
+FIGURES = (
+    PaperFigure("figure-1", "Figure 1", "network", "The network", (), lambda observations, encoder: draw_network()),
+    PaperFigure("figure-2", "Figure 2", "matrices", "Similarity during training", ("cifar10",), _draw_figure_2),
+    PaperFigure("figure-3", "Figure 3", "curves", "Learning curves", ("cifar20",), _draw_figure_3),
+    PaperFigure("figure-b1", "Figure B.1", "t-sne", "t-SNE before and after training", _CIFAR, _draw_figure_b1),
+    PaperFigure("figure-b2", "Figure B.2", "more-matrices", "Similarity after training", _LARGER, _draw_figure_b2),
+    PaperFigure("figure-b3", "Figure B.3", "terms", "Learning curves of the objective's terms", _SIX, _draw_figure_b3),
+    PaperFigure("figure-b4", "Figure B.4", "scores", "Learning curves of ACC and NMI", _SIX, _draw_figure_b4),
+)
+
+
+def draw_figure(
+    figure: PaperFigure,
+    features: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    data: str | os.PathLike[str] | None = None,
+    download: bool = False,
+    encoder: str | None = None,
+    only: Sequence[str] = (),
+    seed: int = 0,
+    quick: bool = False,
+    rows: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    dpi: int = 200,
+    progress: bool = False,
+) -> SavedFigure:
+    """Draw ``figure`` as PNG and PDF from one training per data set with the paper's settings.
+
+    What is recorded of a training is kept in ``folder/observed``, so another figure of the same data set does not
+    train again. Data sets without features are left out.
+
+    Parameters
+    ----------
+    figure : PaperFigure
+        One of ``FIGURES``.
+    features, folder, data, download, encoder, only
+        As in ``reproduce_table``.
+    seed : int
+        Random seed of the training.
+    quick : bool
+        Train a narrower network on at most ``QUICK_ROWS`` rows.
+    rows : int, optional
+        Limit on the rows that are trained on.
+    settings : mapping
+        Settings in place of the paper's.
+    dpi : int
+        Resolution of the PNG.
+    progress : bool
+        Whether to show a progress bar.
+    """
+    folder = Path(folder)
+    check_output_folder(folder)
+    selected = select_datasets(figure.name, figure.datasets, only)
+    require_matplotlib()  # before the training, which may take an hour
+    (folder / "observed").mkdir(parents=True, exist_ok=True)
+    available: dict[str, DatasetFeatures] = {}
+    notes: list[str] = []
+    if selected:
+        lookup = FeatureLookup(Path(features), data, download, encoder, progress)
+        available, notes = lookup.collect(selected, ENCODER)
+        if not available:
+            raise FileNotFoundError(f"{' '.join(notes)} There is nothing to draw.")
+    observations = {
+        source.title: observe_training(
+            name,
+            load_feature_file(source.path, labels=source.labels),
+            seed=seed,
+            settings=_figure_settings(name, quick, settings or {}),
+            max_rows=rows or (QUICK_ROWS if quick else None),
+            cache=folder / "observed",
+            progress=progress,
+        )
+        for name, source in available.items()
+    }
+    encoders = ", ".join(dict.fromkeys(source.encoder for source in available.values()))
+    drawing = figure.draw(observations, encoders)
+    if observations:
+        notes.insert(0, _describe(observations, encoders, quick, settings or {}))
+        add_footnote(drawing, notes[0])
+    return SavedFigure(save_figure(drawing, folder / figure.name, dpi=dpi), notes)
+
+
+def _figure_settings(dataset: str, quick: bool, settings: Mapping[str, Any]) -> dict[str, Any]:
+    paper = {"hidden_dim": 4096, **paper_settings(dataset)[1]}
+    return override(override(paper, QUICK_SIZE if quick else {}), settings)
+
+
+def _describe(observations: Observations, encoders: str, quick: bool, settings: Mapping[str, Any]) -> str:
+    """Return how the figure was made: encoder, protocol, and deviations from the paper."""
+    parts = [f"{encoders} features", *dict.fromkeys(observation.protocol for observation in observations.values())]
+    if quick:
+        parts.append(f"reduced size: {', '.join(f'{name} {value}' for name, value in QUICK_SIZE.items())}")
+    if settings:
+        parts.append(f"with {', '.join(f'{name} {value}' for name, value in settings.items())}")
+    return "; ".join(parts)

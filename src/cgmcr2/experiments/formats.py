@@ -1,0 +1,82 @@
+"""Tables of strings as plain text, Markdown, LaTeX and CSV; tabulate lays them out."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tabulate import LATEX_ESCAPE_RULES, tabulate
+
+# LaTeX commands for the symbols in our tables, which need no further package.
+_LATEX_SYMBOLS: dict[str, str | int | None] = {
+    "±": r"$\pm$",
+    "²": r"$^2$",
+    "·": r"$\cdot$",
+    "Π": r"$\Pi$",
+    "Φ": r"$\Phi$",
+    "β": r"$\beta$",
+    "γ": r"$\gamma$",  # noqa: RUF001
+    "ε": r"$\epsilon$",
+    "μ": r"$\mu$",
+    "σ": r"$\sigma$",  # noqa: RUF001
+    "τ": r"$\tau$",
+}
+
+Cells = Sequence[Sequence[str]]
+
+
+def plain_table(header: Sequence[str], rows: Cells, *, align: str = "right") -> str:
+    """Columns separated by spaces; the first is aligned left, the others by ``align``.
+
+    >>> print(plain_table(["method", "ACC"], [["k-means", "9.5"]]))
+    method     ACC
+    k-means    9.5
+    """
+    return _layout(header, rows, "plain", align)
+
+
+def markdown_table(header: Sequence[str], rows: Cells, *, align: str = "right") -> str:
+    """A GitHub-flavoured Markdown table.
+
+    >>> print(markdown_table(["method", "ACC"], [["k-means", "9.5"]]))
+    | method   |   ACC |
+    |:---------|------:|
+    | k-means  |   9.5 |
+    """
+    escaped = [[cell.replace("|", r"\|") for cell in row] for row in rows]
+    return _layout(header, escaped, "pipe", align)
+
+
+def latex_table(name: str, caption: str, header: Sequence[str], rows: Cells) -> str:
+    """A LaTeX ``table`` environment with ``booktabs`` rules and the label ``tab:NAME``."""
+    tabular = _layout(header, rows, "latex_booktabs", "center").translate(str.maketrans(_LATEX_SYMBOLS))
+    escaped = caption.translate(str.maketrans({**LATEX_ESCAPE_RULES, **_LATEX_SYMBOLS}))
+    lines = [
+        "% needs booktabs",
+        r"\begin{table}[t]",
+        r"\centering",
+        rf"\caption{{{escaped}}}",
+        tabular,
+        rf"\label{{tab:{name}}}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Comma-separated values with a header line.
+
+    >>> csv_table(["a", "b"], [[1, "x, y"]])
+    'a,b\\n1,"x, y"\\n'
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([header, *rows])
+    return text.getvalue()
+
+
+def _layout(header: Sequence[str], rows: Cells, style: str, align: str) -> str:
+    alignments = ["left", *[align] * (len(header) - 1)]
+    return tabulate(rows, header, tablefmt=style, disable_numparse=True, colalign=alignments if rows else None)

@@ -1,0 +1,33 @@
+"""Settings relative to other settings, and the reduced size of ``--quick``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# A narrow network needs a larger learning rate; together these cut the cost to about a hundredth.
+QUICK_SETTINGS: dict[str, Any] = {
+    "hidden_dim": "x0.125",
+    "lr": "x8",
+    "warmup_epochs": "x0.4",
+    "finetune_epochs": "x0.4",
+}
+QUICK_ROWS = 10_000  # limit on the rows fitted, and on the rows scored
+
+
+def override(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` updated with ``changes``; a string such as ``"x2"`` multiplies the value in ``base``.
+
+    >>> override({"gamma": 70, "lr": 0.1}, {"gamma": "x0.5", "s": 3})
+    {'gamma': 35, 'lr': 0.1, 's': 3}
+    """
+    settings = dict(base)
+    for name, value in changes.items():
+        if isinstance(value, str) and re.fullmatch(r"x\d+(\.\d+)?", value):
+            if name not in base:
+                raise ValueError(f"{name}={value} multiplies the default of {name}, which has none; give a number.")
+            product = base[name] * float(value[1:])
+            value = int(product) if product.is_integer() else product
+        settings[name] = value
+    return settings

@@ -1,0 +1,299 @@
+"""Reproduce a table of the paper: run every row on every data set with features and collect the scores."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from cgmcr2._files import write_text
+from cgmcr2.experiments.choices import LabelSource, TableProtocol
+from cgmcr2.experiments.dataset_features import DatasetFeatures, FeatureLookup, select_datasets
+from cgmcr2.experiments.job import NO_TEXT_EMBEDDINGS, Job, JobResult, complete_settings, text_embeddings
+from cgmcr2.experiments.overrides import QUICK_ROWS, QUICK_SETTINGS, override
+from cgmcr2.experiments.runner import run_missing
+
+from .definition import PaperTable, TableRow
+
+COSTS = ("seconds_per_iteration", "memory_mb")
+COST = ""  # stands for the data set in the cells of what an iteration costs
+
+IdentifiedJob = tuple[Job, dict[str, Any]]  # a job with its complete settings
+JobsByCell = dict[tuple[str, str], list[IdentifiedJob]]  # by row label and data set
+
+
+@dataclasses.dataclass(frozen=True)
+class TableCell:
+    """One number of a table, ours and the paper's, NaN if missing. Scores are percentages."""
+
+    row: str
+    dataset: str  # COST for the cost of an iteration
+    column: str
+    mean: float
+    std: float
+    seeds: int  # that finished
+    paper: float
+    paper_std: float
+    note: str = ""  # why the cell, or one of its seeds, has no number
+
+    @property
+    def difference(self) -> float:
+        return self.mean - self.paper
+
+
+@dataclasses.dataclass(frozen=True)
+class TableResult:
+    """A table of the paper with our numbers, ordered by row, data set and column."""
+
+    table: PaperTable
+    datasets: list[str]  # those with features
+    cells: list[TableCell]
+    notes: list[str]
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write the table as ``NAME.txt``, ``.md``, ``.tex`` and ``.csv``."""
+        from .rendering import RENDERERS
+
+        paths = []
+        for suffix, render in RENDERERS.items():
+            paths.append(folder / f"{self.table.name}.{suffix}")
+            write_text(paths[-1], render(self))
+        return paths
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the cells and notes as JSON values, null where there is no number."""
+        cells = [{**dataclasses.asdict(cell), "difference": cell.difference} for cell in self.cells]
+        plain = [{name: None if value != value else value for name, value in cell.items()} for cell in cells]
+        return {
+            "name": self.table.name,
+            "number": self.table.number,
+            "title": self.table.title,
+            "cells": plain,
+            "notes": self.notes,
+        }
+
+
+def reproduce_table(
+    table: PaperTable,
+    features: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    data: str | os.PathLike[str] | None = None,
+    download: bool = False,
+    encoder: str | None = None,
+    only: Sequence[str] = (),
+    seeds: int | None = None,
+    protocol: TableProtocol = "head",
+    quick: bool = False,
+    rows: int | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    limit: float | None = None,
+    in_process: bool = False,
+    progress: bool = False,
+) -> TableResult:
+    """Run ``table`` on the features at hand and collect the results in ``folder``.
+
+    Tables in one folder share their runs, and finished runs are not repeated. Data sets without features are left out.
+
+    Parameters
+    ----------
+    table : PaperTable
+        What to run; see ``load_table``.
+    features : path
+        Folder of feature files or feature stores, named after the data sets.
+    folder : path
+        Output folder.
+    data : path, optional
+        Folder of the data sets' official files. Missing features are extracted from them.
+    download : bool
+        Whether to download missing official files.
+    encoder : str, optional
+        The only encoder whose features are used; default: the table's encoder, or any other if it has none.
+    only : sequence of str
+        Some of the table's data sets; default: all.
+    seeds : int, optional
+        Runs per cell, with seeds 0, 1, ...; default: the table's.
+    protocol : {"head", "spectral", "train", "all"}
+        "head" fits the train split and labels the test split with the cluster head; "spectral" clusters the embedding
+        of the test split; "train" fits and labels the train split; "all" fits and labels both together.
+    quick : bool
+        Run at reduced size: ``QUICK_SETTINGS`` and at most ``QUICK_ROWS`` rows.
+    rows : int, optional
+        Limit on the rows fitted and on the rows scored.
+    settings : mapping of str to mapping
+        Settings by method, in place of the table's; those of CgMCR² under "paper".
+    limit : float, optional
+        Seconds after which a run is stopped.
+    in_process : bool
+        Run in this process instead of one process per run; see ``run_missing``.
+    progress : bool
+        Whether to show a progress bar.
+    """
+    if protocol not in get_args(TableProtocol):
+        raise ValueError(f"There is no protocol {protocol!r}; choose from {', '.join(get_args(TableProtocol))}.")
+    n_seeds = table.seeds if seeds is None else seeds
+    if n_seeds < 1:
+        raise ValueError(f"The number of seeds is {n_seeds}; give at least 1.")
+    folder = Path(folder)
+    check_output_folder(folder)
+    lookup = FeatureLookup(Path(features), data, download, encoder, progress)
+    available, missing = lookup.collect(select_datasets(table.name, table.datasets, only), table.encoder)
+    if not available:
+        raise FileNotFoundError(f"{' '.join(missing)} There is nothing to run.")
+
+    max_rows = rows or (QUICK_ROWS if quick else 0)
+    run = _TableRun(table, folder, available, n_seeds, protocol, quick, max_rows, settings or {})
+    jobs = run.jobs()
+    unique = {job.key: (job, complete) for cell_jobs in jobs.values() for job, complete in cell_jobs}
+    by_seed = sorted(unique.values(), key=lambda item: item[0].seed)  # a complete table of one seed comes first
+    folder.mkdir(parents=True, exist_ok=True)
+    results = run_missing(by_seed, folder, limit=limit, in_process=in_process, progress=progress)
+    by_cell = {cell: [results[job.key] for job, _ in cell_jobs] for cell, cell_jobs in jobs.items()}
+    notes = [*run.notes(by_cell), *([table.note] if table.note else []), *missing]
+    return TableResult(table, list(available), run.cells(by_cell), notes)
+
+
+@dataclasses.dataclass(frozen=True)
+class _TableRun:
+    """The jobs of a table, and the cells that follow from their results."""
+
+    table: PaperTable
+    folder: Path
+    features: dict[str, DatasetFeatures]
+    seeds: int
+    protocol: TableProtocol
+    quick: bool
+    max_rows: int
+    settings: Mapping[str, Mapping[str, Any]]
+
+    def jobs(self) -> JobsByCell:
+        """Return the jobs of each row on each data set; the timing job of a row is under ``COST``."""
+        jobs: JobsByCell = {}
+        for row in self.table.rows:
+            for name, features in self.features.items():
+                runs = not self._reason_not_run(row, features) and name in (row.datasets or self.table.datasets)
+                jobs[row.label, name] = [self._job(row, features, seed) for seed in range(self.seeds)] if runs else []
+            if self.table.timing_batch and row.is_cgmcr2:
+                first = next(iter(self.features.values()))
+                jobs[row.label, COST] = [self._job(row, first, 0, self.table.timing_batch)]
+        return jobs
+
+    def cells(self, results: Mapping[tuple[str, str], list[JobResult]]) -> list[TableCell]:
+        cells = []
+        for row in self.table.rows:
+            for name, features in self.features.items():
+                reason = self._reason_not_run(row, features)
+                cells += _score_cells(self.table, row, name, results[row.label, name], self._labels_by(row), reason)
+            if self.table.timing_batch:
+                cells += _cost_cells(row, results.get((row.label, COST), []))
+        return cells
+
+    def notes(self, results: Mapping[tuple[str, str], list[JobResult]]) -> list[str]:
+        """Return how the numbers were obtained: features, protocols, seeds and deviations from the paper."""
+        protocols = {
+            _describe_protocol(result, self._labels_by(row))
+            for row in self.table.rows
+            for name in self.features
+            for result in results[row.label, name]
+            if "error" not in result
+        }
+        encoders = sorted(f"{features.title}: {features.encoder}" for features in self.features.values())
+        notes = [f"Features: {'; '.join(encoders)}. The paper's: {self.table.encoder}."]
+        notes += [f"Protocol: {protocol}." for protocol in sorted(protocols)]
+        notes.append(f"Ours: mean ± std over {self.seeds} seeds." if self.seeds > 1 else "Ours: one seed.")
+        if self.quick:
+            changes = ", ".join(f"{name} {value}" for name, value in QUICK_SETTINGS.items())
+            notes.append(f"Reduced size (--quick): {changes}.")
+        if self.max_rows:
+            notes.append(f"Reduced size: at most {self.max_rows:,} rows are fitted and at most as many scored.")
+        if self.settings:
+            notes.append(f"Settings that differ from the table's: {json.dumps(self.settings)}.")
+        return notes
+
+    def _labels_by(self, row: TableRow) -> LabelSource:
+        return "spectral" if row.is_cgmcr2 and "spectral" in (self.protocol, row.labels_by) else "head"
+
+    def _reason_not_run(self, row: TableRow, features: DatasetFeatures) -> str:
+        """Return why a row is not run; empty if it is."""
+        settings = {**row.settings, **self.settings.get(row.method, {})}
+        if row.method == "tac" and "text" not in settings and text_embeddings(str(features.path)) is None:
+            return f"left out: {NO_TEXT_EMBEDDINGS}"
+        return row.not_run
+
+    def _job(self, row: TableRow, features: DatasetFeatures, seed: int, timing_batch: int = 0) -> IdentifiedJob:
+        settings = row.settings_for(features.dataset)
+        if self.quick and row.is_cgmcr2:
+            settings = override(settings, QUICK_SETTINGS)
+        settings = override(settings, self.settings.get(row.method, {}))
+        options: dict[str, Any] = {
+            "n_clusters": features.classes,
+            "labels": features.labels,
+            "part": self.protocol if self.protocol in ("train", "all") else "test",
+            "max_rows": self.max_rows,
+            # one training serves the rows labelled by the head and those labelled by spectral clustering
+            "spectral": row.is_cgmcr2 and any(self._labels_by(other) == "spectral" for other in self.table.rows),
+            "timing_batch": timing_batch,
+        }
+        identity = [features.path.name, features.fit_rows, features.width, options, settings]
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
+        job = Job(
+            str(features.path.resolve()),
+            row.method,
+            seed,
+            settings=settings,
+            output=str(self.folder.resolve()),
+            name=f"{features.dataset}-{row.method}-{digest}-{seed}",
+            title=f"{features.title}, {row.label}{', timing' if timing_batch else ''}",
+            **options,
+        )
+        return job, complete_settings(job, features.fit_rows, features.width)
+
+
+def check_output_folder(folder: Path) -> None:
+    """Reject a folder that holds anything but tables and figures."""
+    pattern = re.compile(r"(table|figure)-\w+\.\w+|runs\.jsonl|labels|observed|\..*")
+    others = [path.name for path in folder.iterdir() if not pattern.fullmatch(path.name)] if folder.exists() else []
+    if others:
+        raise ValueError(f"{folder} holds other files than tables and figures ({others[0]}); choose a new folder.")
+
+
+def _score_cells(
+    table: PaperTable, row: TableRow, dataset: str, results: list[JobResult], labels_by: LabelSource, reason: str
+) -> list[TableCell]:
+    failures = [f"seed {result['seed']} failed: {result['error']}" for result in results if "error" in result]
+    finished = [result for result in results if "error" not in result]
+    scores = [result["spectral"] if labels_by == "spectral" else result for result in finished]
+    no_number = [math.nan] * len(table.columns)
+    papers, paper_stds = row.paper.get(dataset, no_number), row.paper_std.get(dataset, no_number)
+    return [
+        _cell(row.label, dataset, column, [100 * s[column] for s in scores], paper, std, reason or "; ".join(failures))
+        for column, paper, std in zip(table.columns, papers, paper_stds, strict=True)
+    ]
+
+
+def _cost_cells(row: TableRow, results: list[JobResult]) -> list[TableCell]:
+    note = "; ".join(f"failed: {result['error']}" for result in results if "error" in result)
+    cells = []
+    for column, paper in zip(COSTS, row.paper_cost or (math.nan, math.nan), strict=True):
+        values = [result[column] for result in results if result.get(column) is not None]
+        cells.append(_cell(row.label, COST, column, values, paper, math.nan, note))
+    return cells
+
+
+def _cell(
+    row: str, dataset: str, column: str, values: list[float], paper: float, paper_std: float, note: str
+) -> TableCell:
+    mean, std = (float(np.mean(values)), float(np.std(values))) if values else (math.nan, math.nan)
+    return TableCell(row, dataset, column, mean, std, len(values), paper, paper_std, note)
+
+
+def _describe_protocol(result: JobResult, labels_by: LabelSource) -> str:
+    return str(result["protocol"]) + (" by spectral clustering of its embedding" if labels_by == "spectral" else "")

@@ -1,0 +1,140 @@
+"""The result of a hyperparameter search, and the files that report it. If labels were used, every output says so."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cgmcr2._files import write_json, write_text
+from cgmcr2.experiments.choices import TuningScore
+from cgmcr2.experiments.formats import csv_table, markdown_table
+from cgmcr2.experiments.plotting import add_footnote, save_figure
+
+SCORE_TITLES: dict[TuningScore, str] = {"stability": "stability (label-free)", "labels": "ACC (BY LABELS)"}
+LABELS_USED = "Labels were used to choose these settings: the result is not unsupervised."
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """Settings that were tried, with the mean of each measure over the seeds; None if the training failed."""
+
+    stage: str  # "gamma": test of feasibility; "search": trial of the search
+    settings: dict[str, float]
+    clusters: int  # requested
+    score: float | None = None
+    live: float | None = None  # clusters with at least 5 % of an even share
+    balance: float | None = None  # exp(entropy of the cluster sizes) / clusters
+    stability: float | None = None
+    seconds: float | None = None
+    error: str = ""
+
+    def describe(self) -> str:
+        """Return the settings, such as "eps 0.5, gamma 12"."""
+        return ", ".join(f"{name} {value:g}" for name, value in self.settings.items())
+
+    def live_of_all(self) -> str:
+        return "" if self.live is None else f"{self.live:g}/{self.clusters}"
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchOutcome:
+    """Trials of both stages, the smallest feasible gamma and the best settings."""
+
+    ladder: list[Trial]  # growing gamma, up to the first feasible one
+    trials: list[Trial]  # of the search; the first is the preset without changes
+    best: Trial
+    gamma: float  # the smallest feasible one; the one with most live clusters if none is feasible
+    feasible: bool
+    min_live: float  # share of live clusters that makes a gamma feasible
+
+
+@dataclasses.dataclass(frozen=True)
+class TuningResult(SearchOutcome):
+    """The outcome of a search, with what was searched and how to use it."""
+
+    folder: Path
+    by: TuningScore
+    request: Mapping[str, Any]
+    command: str  # fits with the best settings
+
+    def summary(self) -> list[str]:
+        """Return the result in sentences."""
+        if self.feasible:
+            line = f"Smallest feasible gamma: {self.gamma:g} (at least {self.min_live:.0%} of the clusters are live)."
+        else:
+            largest = self.ladder[-1].settings["gamma"]
+            line = f"No gamma up to {largest:g} keeps {self.min_live:.0%} of the clusters live; "
+            line += f"most are live at {self.gamma:g}."
+        score = f"{SCORE_TITLES[self.by]}: {percent(self.best.score)}"
+        lines = [line, f"Best of {len(self.trials)} trials: {self.best.describe()}; {score}."]
+        preset = self.trials[0]
+        if preset.score is not None and self.best != preset:
+            lines.append(f"Preset without changes: {percent(preset.score)}.")
+        return [*lines, *([LABELS_USED] if self.by == "labels" else []), f"To fit with them: {self.command}"]
+
+    def markdown(self) -> str:
+        """Return the summary and a table of all trials, those of the search with the best first."""
+        names = list(self.best.settings)
+        ranked = sorted(self.trials, key=lambda trial: math.inf if trial.score is None else -trial.score)
+        rows = [
+            [
+                trial.stage,
+                *(f"{trial.settings[name]:g}" for name in names),
+                percent(trial.score),
+                trial.live_of_all(),
+                "" if trial.seconds is None else f"{trial.seconds:.1f}",
+            ]
+            for trial in [*self.ladder, *ranked]
+        ]
+        table = markdown_table(["stage", *names, SCORE_TITLES[self.by], "live clusters", "seconds"], rows)
+        return "\n".join([*self.summary(), "", table]) + "\n"
+
+    def csv(self) -> str:
+        """Return a line per trial, in the order in which they were run."""
+        names = list(self.best.settings)
+        measures = ("live", "balance", "stability", "seconds", "error")
+        rows = [
+            [
+                trial.stage,
+                *(trial.settings[name] for name in names),
+                trial.score,
+                self.by,
+                *(getattr(trial, name) for name in measures),
+            ]
+            for trial in [*self.ladder, *self.trials]
+        ]
+        return csv_table(["stage", *names, "score", "scored_by", *measures], rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the best settings and what was searched as JSON values."""
+        return {
+            "scored_by": self.by,
+            "note": LABELS_USED if self.by == "labels" else "no labels were used",
+            "settings": self.best.settings,
+            "score": self.best.score,
+            "feasible_gamma": self.gamma if self.feasible else None,
+            "command": self.command,
+            "request": dict(self.request),
+        }
+
+    def save(self) -> str | None:
+        """Write the tables, ``best.json`` and the plots; return why there is no plot, or None."""
+        from .plot import draw_tuning
+
+        write_text(self.folder / "table.md", self.markdown())
+        write_text(self.folder / "table.csv", self.csv())
+        write_json(self.folder / "best.json", self.to_dict())
+        try:
+            figure = draw_tuning(self.ladder, self.trials, self.gamma, SCORE_TITLES[self.by])
+        except ImportError as error:
+            return f"No plot: {error}"
+        add_footnote(figure, LABELS_USED if self.by == "labels" else "Scored without labels.")
+        save_figure(figure, self.folder / "plot")
+        return None
+
+
+def percent(score: float | None) -> str:
+    return "failed" if score is None else f"{100 * score:.1f} %"

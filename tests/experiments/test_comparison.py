@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cgmcr2.experiments.comparison import Comparison, _resolve_methods, compare, seed_ari
+
+
+def cells(markdown: str, method: str) -> list[str]:
+    """The cells of a method's row in a Markdown table."""
+    row = next(line for line in markdown.splitlines() if line.startswith(f"| {method} "))
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+@pytest.fixture(scope="module")
+def folder(split_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison of k-means (in a process of its own), EnSC, which cannot predict, and TAC without text."""
+    folder = tmp_path_factory.mktemp("comparison") / "out"
+    compare(split_file, 3, folder, methods=["k-means"], seeds=1)
+    comparison = compare(split_file, 3, folder, methods=["k-means", "ensc", "tac"], seeds=1, in_process=True)
+    assert comparison.save() is None
+    return folder
+
+
+def test_runs_are_recorded_with_their_protocol(folder: Path) -> None:
+    runs = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+    assert [run["method"] for run in runs] == ["k-means", "ensc"]
+    assert runs[0]["protocol"] == "fitted on split 0 (48 rows), predicted split 1 (12 rows)"
+    assert runs[1]["protocol"] == "fitted on split 1 (12 rows) and labelled it; it cannot predict"
+    assert runs[0]["acc"] == 1.0
+    assert runs[0]["clusters"] == 3
+    assert runs[0]["memory_mb"] > 50
+    assert np.load(folder / "labels" / "k-means-0.npy").shape == (12,)
+
+
+def test_table_and_plot_are_saved(folder: Path) -> None:
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"compare.json", "runs.jsonl", "labels", "table.md", "table.csv", "plot.png", "plot.svg"}
+    table = (folder / "table.md").read_text()
+    assert cells(table, "k-means")[:5] == ["k-means", "1", "100.0", "100.0", "100.0"]
+    assert cells(table, "tac")[1] == "0"
+    assert "left out: needs text embeddings" in table
+    with (folder / "table.csv").open(newline="") as file:
+        rows = {row["method"]: row for row in csv.DictReader(file)}
+    assert float(rows["k-means"]["acc_mean"]) == 1
+    assert rows["tac"]["acc_mean"] == ""
+
+
+def test_only_missing_runs_are_run(folder: Path, split_file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = folder / "runs.jsonl"
+    before = log.read_text()
+    with caplog.at_level(logging.INFO):
+        again = compare(split_file, 3, folder, methods=["k-means", "ensc"], seeds=1, in_process=True)
+        assert log.read_text() == before
+        assert not caplog.messages
+        assert len(again.results) == 2
+        compare(split_file, 3, folder, methods=["k-means"], seeds=2, in_process=True)
+    assert [message.partition(":")[0] for message in caplog.messages] == ["k-means, seed 1"]
+    log.write_text(before)
+    with pytest.raises(ValueError, match="holds a comparison of other features, clusters or labels"):
+        compare(split_file, 4, folder, methods=["k-means"])
+
+
+def test_a_changed_default_repeats_the_run(split_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def run() -> list[str]:
+        caplog.clear()
+        methods = ["k-means", "spherical-k-means"]
+        compare(split_file, 3, tmp_path / "out", methods=methods, seeds=1, in_process=True)
+        return [message.partition(",")[0] for message in caplog.messages]
+
+    with caplog.at_level(logging.INFO):
+        assert run() == ["k-means", "spherical-k-means"]
+        log = tmp_path / "out" / "runs.jsonl"
+        first, *others = log.read_text().splitlines()
+        result = json.loads(first)
+        assert result["settings"]["n_init"] == 10  # the default
+        result["settings"]["n_init"] = 11
+        log.write_text("\n".join([json.dumps(result), *others]) + "\n")
+        assert run() == ["k-means"]
+
+
+def test_failed_runs_become_rows_and_are_retried(
+    three_groups: tuple[np.ndarray, np.ndarray], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    np.savez(tmp_path / "x.npz", features=three_groups[0])  # no labels
+    arguments: dict[str, Any] = {"seeds": 1, "in_process": True}
+    with caplog.at_level(logging.INFO):
+        first = compare(
+            tmp_path / "x.npz",
+            3,
+            tmp_path / "out",
+            methods=["spectral", "spherical-k-means"],
+            settings={"spectral": {"no_such": 1}},
+            **arguments,
+        )
+        assert "no_such" in first.results[0]["error"]
+        assert "error" not in first.results[1]
+        assert cells(first.markdown(), "spectral")[1] == "0"
+        assert "silhouette %" in first.markdown()
+        again = compare(tmp_path / "x.npz", 3, tmp_path / "out", methods=["spectral"], **arguments)
+    assert "error" not in again.results[0]
+    runs = [message.partition(":")[0] for message in caplog.messages]
+    assert runs == ["spectral, seed 0", "spherical-k-means, seed 0", "spectral, seed 0"]
+
+
+def test_all_means_auto_and_every_baseline() -> None:
+    methods = _resolve_methods(["all"], {})
+    assert methods[:2] == ["auto", "k-means"]
+    assert "paper" not in methods
+    assert _resolve_methods(["paper", "k-means", "k-means"], {}) == ["paper", "k-means"]
+    with pytest.raises(ValueError, match="There is no method named 'kmeans'; choose from all, auto, paper"):
+        _resolve_methods(["kmeans"], {})
+    with pytest.raises(ValueError, match="There is no method named 'x'"):
+        _resolve_methods(["all"], {"x": {}})
+
+
+def test_mean_std_and_ari_between_seeds_by_hand(tmp_path: Path) -> None:
+    (tmp_path / "labels").mkdir()
+    results = []
+    for seed, (acc, labels) in enumerate([(0.5, [0, 0, 1, 1]), (0.7, [1, 1, 0, 0])]):
+        np.save(tmp_path / "labels" / f"m-{seed}.npy", labels)
+        scores = {"acc": acc, "nmi": acc, "ari": acc, "silhouette": None}
+        results.append({"method": "m", "seed": seed, **scores, "seconds": 2.0, "memory_mb": 100.0, "protocol": "p"})
+    assert seed_ari([tmp_path / "labels" / f"m-{seed}.npy" for seed in (0, 1)]) == [1.0]
+    comparison = Comparison(tmp_path, results, {})
+    row = ["m", "2", "60.0 ± 10.0", "60.0 ± 10.0", "60.0 ± 10.0", "100.0 ± 0.0", "2.0", "100", "(1)"]
+    assert cells(comparison.markdown(), "m") == row
+    summary = next(csv.DictReader(comparison.csv().splitlines()))
+    assert float(summary["acc_mean"]) == pytest.approx(0.6)
+    assert float(summary["acc_std"]) == pytest.approx(0.1)
+    assert comparison.to_dict()["methods"][0]["measures"]["seed_ari"] == (1.0, 0.0)
+
+
+def test_without_matplotlib_there_is_no_plot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    result = {"method": "m", "seed": 0, "acc": 0.5, "nmi": 0.5, "ari": 0.5, "seconds": 1.0, "protocol": "p"}
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "install it with: pip install 'cgmcr2[viz]'" in str(Comparison(tmp_path, [result], {}).draw())
+    assert Comparison(tmp_path, [], {}).draw() == "No plot: no run has finished."

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cgmcr2.experiments.job import Job, attempt_job, complete_settings, run_job, silhouette
+
+
+@pytest.mark.parametrize(
+    ("part", "protocol", "scored"),
+    [
+        ("test", "fitted on split 0 (48 rows), predicted split 1 (12 rows)", 12),
+        ("train", "fitted on split 0 (48 rows) and labelled it", 48),
+        ("all", "fitted on all rows (60 rows) and labelled it", 60),
+    ],
+)
+def test_protocols(split_file: Path, tmp_path: Path, part: str, protocol: str, scored: int) -> None:
+    result = run_job(Job(str(split_file), "k-means", 0, 3, {}, "labels", str(tmp_path), name="x", part=part))
+    assert result["protocol"] == protocol
+    assert np.load(tmp_path / "labels" / "x.npy").shape == (scored,)
+
+
+def test_the_number_of_rows_can_be_limited(split_file: Path, tmp_path: Path) -> None:
+    job = Job(str(split_file), "k-means", 0, 3, {}, "labels", str(tmp_path), max_rows=10)
+    assert run_job(job)["protocol"] == "fitted on split 0 (10 rows), predicted split 1 (10 rows)"
+
+
+def test_settings_include_the_presets_defaults(split_file: Path, tmp_path: Path) -> None:
+    job = Job(str(split_file), "auto", 0, 3, {"gamma": 7}, "labels", str(tmp_path))
+    settings = complete_settings(job, 60, 6)
+    assert (settings["gamma"], settings["batch_size"], settings["preset"]) == (7, 60, "auto")
+
+
+def test_timing_needs_a_full_batch(split_file: Path, tmp_path: Path) -> None:
+    job = Job(str(split_file), "paper", 0, 3, {}, "labels", str(tmp_path), timing_batch=100)
+    assert attempt_job(job)["error"].endswith("has 60 rows; timing a batch needs 100.")
+
+
+def test_silhouette_of_one_cluster_is_undefined(three_groups: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = three_groups
+    assert silhouette(X, np.zeros(len(X), dtype=np.int64)) is None
+    score = silhouette(X, y)
+    assert score is not None
+    assert score > 0.9

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+import pytest
+
+from cgmcr2.experiments.overrides import override
+
+
+def test_a_multiple_needs_a_value_to_multiply() -> None:
+    with pytest.raises(ValueError, match="mu=x2 multiplies the default of mu, which has none"):
+        override({}, {"mu": "x2"})
+
+
+def test_other_strings_are_values() -> None:
+    assert override({"affinity": "cosine"}, {"affinity": "gaussian"}) == {"affinity": "gaussian"}
