@@ -1,4 +1,4 @@
-"""Clusters taken away: as folders of images or as a table. Originals stay where they are; nothing is overwritten."""
+"""Export a clustering as folders of images or as a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import numpy as np
 
 from cgmcr2._files import replacing, write_text
 from cgmcr2.clustering import COLUMNS, Clustering, write_csv
-from cgmcr2.clustering.filenames import Names, folder_name
+from cgmcr2.clustering.filenames import UniqueNames, folder_name
+from cgmcr2.clustering.io import default_name
 from cgmcr2.images import Catalog, ImageItem
 from cgmcr2.images.sources import FileSource, NpzSource
 
@@ -23,7 +24,7 @@ Link = Literal["copy", "hardlink", "symlink"]
 
 
 class Exported(NamedTuple):
-    """What an export made: ``path``, the number of images in it, and (id, reason) of those it had to leave out."""
+    """Result of an export: its path, the number of exported images, and (id, reason) of the missing ones."""
 
     path: Path
     written: int
@@ -38,15 +39,22 @@ def export(
     images: Catalog | None = None,
     link: Link = "copy",
 ) -> Exported:
-    """Write a clustering to ``out``, which must not exist yet, and appears whole or not at all.
+    """Export a clustering to ``out``, which must not exist. The export is atomic and never changes the originals.
 
-    - "folders": a folder for each cluster, called as it is called, with its images; for people.
-    - "imagefolder": the same for programs: folders ``00-church``, ``01-...`` that sort as the clusters are numbered,
-      and ``metadata.csv``. torchvision's and Hugging Face's loaders of that name read it.
-    - "csv", "json", "parquet" (needs ``cgmcr2[table]``): a table with the columns of ``labels.csv``.
+    Parameters
+    ----------
+    clustering : the clusters to export
+    out : the folder or file to create
+    to : export format
 
-    ``images`` says where the images are (for folders). ``link``: "copy", "hardlink" or "symlink"; what lies in an
-    archive is always copied out of it. Images of the same name get a number: ``a.jpg``, ``a (2).jpg``.
+        - "folders": one folder of images per cluster, named after the cluster.
+        - "imagefolder": the same for training programs: folders ``00-church``, ``01-...`` in the order of the cluster
+          numbers, and ``metadata.csv``; read by the ImageFolder loaders of torchvision and Hugging Face.
+        - "csv", "json", "parquet" (needs ``cgmcr2[table]``): a table with the columns of ``labels.csv``.
+    images : the images; required for folders
+    link : "copy", "hardlink" or "symlink"; images in an archive are always copied
+
+    Images of the same name are numbered: ``a.jpg``, ``a (2).jpg``.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "labels.csv"
@@ -55,11 +63,11 @@ def export(
     """
     out = Path(out)
     if to not in get_args(Kind):
-        raise ValueError(f"There is no export to {to!r}: choose of {', '.join(get_args(Kind))}.")
+        raise ValueError(f"Unknown export format {to!r}; choose from {', '.join(get_args(Kind))}.")
     if link not in get_args(Link):
-        raise ValueError(f"There is no link called {link!r}: choose of {', '.join(get_args(Link))}.")
+        raise ValueError(f"Unknown kind of link {link!r}; choose from {', '.join(get_args(Link))}.")
     if os.path.lexists(out):
-        raise FileExistsError(f"{out} exists already, and an export overwrites nothing: choose another place.")
+        raise FileExistsError(f"{out} already exists, and an export never overwrites; choose another path.")
     if to in ("csv", "json", "parquet"):
         _write_table(clustering, out, to)
         return Exported(out, len(clustering), [])
@@ -68,7 +76,7 @@ def export(
     temporary = out.with_name(f".{out.name[:80]}.{uuid.uuid4().hex}.part")
     temporary.mkdir(parents=True)
     try:
-        written, missing = _fill(clustering, temporary, images, link, for_programs=to == "imagefolder")
+        written, missing = _write_folders(clustering, temporary, images, link, imagefolder=to == "imagefolder")
         os.rename(temporary, out)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -76,52 +84,53 @@ def export(
     return Exported(out, written, missing)
 
 
-def _fill(
-    clustering: Clustering, folder: Path, images: Catalog, link: Link, *, for_programs: bool
+def _write_folders(
+    clustering: Clustering, folder: Path, images: Catalog, link: Link, *, imagefolder: bool
 ) -> tuple[int, list[tuple[str, str]]]:
-    """Make the clusters' folders and put the images into them; returns how many, and what is missing and why."""
-    targets = _targets(clustering, images, for_programs=for_programs)
+    """Write the images into one folder per cluster; return the number written, and (id, reason) of missing ones."""
+    targets = _target_paths(clustering, images, imagefolder=imagefolder)
     index = {id: number for number, id in enumerate(images.ids)}
     missing = [(id, f"not found in {images.origin}") for id in clustering.ids if id not in index]
-    done = set()
-    # in the catalog's order: an archive is read forwards
-    for place, row in sorted((index[id], row) for row, id in enumerate(clustering.ids) if id in index):
+    written = set()
+    # In the catalog's order, because archives are read sequentially.
+    for number, row in sorted((index[id], row) for row, id in enumerate(clustering.ids) if id in index):
         target = folder / targets[row]
         target.parent.mkdir(exist_ok=True)
         try:
-            _put(images[place], target, link)
-            done.add(row)
+            _write_image(images[number], target, link)
+            written.add(row)
         except (FileNotFoundError, PermissionError, shutil.SpecialFileError, ValueError) as error:
             target.unlink(missing_ok=True)
             missing.append((clustering.ids[row], str(getattr(error, "strerror", None) or error)))
-    if for_programs:
-        rows = ((targets[row], *record) for row, record in enumerate(clustering.records()) if row in done)
+    if imagefolder:
+        rows = ((targets[row], *record) for row, record in enumerate(clustering.records()) if row in written)
         write_csv(folder / "metadata.csv", rows, ("file_name", *COLUMNS))
-    return len(done), missing
+    return len(written), missing
 
 
-def _targets(clustering: Clustering, images: Catalog, *, for_programs: bool) -> list[str]:
-    """For each row the path of its file in the export, ``folder/file``: no two the same."""
-    folders, width = Names(), max(2, len(str(clustering.n_clusters - 1)))
-    named = {}
+def _target_paths(clustering: Clustering, images: Catalog, *, imagefolder: bool) -> list[str]:
+    """Distinct paths ``folder/file`` of all rows, relative to the export."""
+    unique, digits = UniqueNames(), max(2, len(str(clustering.n_clusters - 1)))
+    folders = {}
     for cluster in clustering.clusters:
-        name = folder_name(clustering.names[cluster], f"Cluster {cluster}")
-        if for_programs:
-            name = f"{cluster:0{width}}-{re.sub('[^a-z0-9]+', '-', name.lower())}".strip("-")
-        named[cluster] = folders.unique(name)
-    files = {cluster: Names() for cluster in clustering.clusters}
-    suffix = ".png" if isinstance(images.source, NpzSource) else ""  # pixels, not files
+        name = folder_name(clustering.names[cluster], default_name(cluster))
+        if imagefolder:
+            name = f"{cluster:0{digits}}-{re.sub('[^a-z0-9]+', '-', name.lower())}".strip("-")
+        folders[cluster] = unique.add(name)
+    files = {cluster: UniqueNames() for cluster in clustering.clusters}
+    suffix = ".png" if isinstance(images.source, NpzSource) else ""  # arrays are written as PNG
     targets = []
     for id, label in zip(clustering.ids, clustering.labels.tolist(), strict=True):
         name = id.rpartition("/")[2]
-        targets.append(f"{named[label]}/{files[label].unique((name if name.strip('.') else 'image') + suffix)}")
+        name = name if name.strip(".") else "image"
+        targets.append(f"{folders[label]}/{files[label].add(name + suffix)}")
     return targets
 
 
-def _put(item: ImageItem, target: Path, link: Link) -> None:
+def _write_image(item: ImageItem, target: Path, link: Link) -> None:
     if isinstance(item.source, FileSource):
         path = os.path.join(item.source.base, item.id)
-        os.stat(path)  # a link to nothing would be made without a word
+        os.stat(path)  # raises if the file is missing; a symbolic link would be created nonetheless
         if link == "symlink":
             os.symlink(path, target)
         elif link == "hardlink":
@@ -142,8 +151,8 @@ def _hard_link(path: str, target: Path) -> None:
         os.link(path, target)
     except FileNotFoundError:
         raise
-    except OSError as error:  # another disk, or a file system that has no such links
-        raise OSError(f"{path} cannot be hard linked to there ({error.strerror}): use copy or symlink.") from None
+    except OSError as error:  # another disk, or a file system without hard links
+        raise OSError(f"{path} cannot be hard linked ({error.strerror}); use copy or symlink.") from None
 
 
 def _write_table(clustering: Clustering, out: Path, to: str) -> None:
@@ -160,8 +169,10 @@ def _write_table(clustering: Clustering, out: Path, to: str) -> None:
             import pyarrow as pa
             import pyarrow.parquet as pq
         except ImportError as error:
-            raise ImportError("A parquet file needs pyarrow: pip install 'cgmcr2[table]'.") from error
-        # parquet's text is UTF-8: a byte of a file's name that is not is written out, as in caf\xe9.jpg
+            raise ImportError(
+                "Export to parquet needs pyarrow; install it with: pip install 'cgmcr2[table]'"
+            ) from error
+        # Parquet strings are UTF-8, so undecodable bytes of file names are escaped: caf\xe9.jpg.
         paths = [os.fsencode(id).decode("utf-8", "backslashreplace") for id in clustering.ids]
         names = [clustering.names[label] for label in clustering.labels]
         table = pa.table(

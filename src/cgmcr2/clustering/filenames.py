@@ -1,4 +1,4 @@
-"""Names that any file system takes, no two the same."""
+"""Valid and distinct names for exported folders and files."""
 
 from __future__ import annotations
 
@@ -7,55 +7,58 @@ import re
 import unicodedata
 from pathlib import PurePosixPath
 
-LONGEST = 255  # bytes of a name, on every common file system
-_RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}  # on Windows
+from pathvalidate import sanitize_filename
+
+MAX_BYTES = 255  # of a name, on every common file system
+MAX_FOLDER_BYTES = 100  # leaves room for the rest of the path, which Windows limits to 260 characters
+MAX_SUFFIX = 15  # a longer "suffix" is part of the name
 
 
-def folder_name(name: str, otherwise: str) -> str:
-    """A cluster's name as the name of a folder, as near to it as file systems allow; ``otherwise`` if nothing is left.
+def folder_name(name: str, default: str) -> str:
+    """Return the name of a cluster as a folder name that is valid on every platform, or ``default`` if none is left.
 
     >>> folder_name("cats/dogs: the best?", "Cluster 3"), folder_name("..", "Cluster 3")
     ('cats-dogs- the best-', 'Cluster 3')
     """
     name = unicodedata.normalize("NFC", name)
-    name = "".join("-" if c in '/\\:*?"<>|' or unicodedata.category(c) in ("Cc", "Cf", "Cs") else c for c in name)
-    name = _shortened(re.sub(r"\s+", " ", name), 100).strip(" .")
-    if name.split(".")[0].strip().lower() in _RESERVED:
-        name = f"_{name}"
-    return name or otherwise
+    # By hand: pathvalidate rejects surrogates and keeps invisible characters, such as the right-to-left override.
+    name = "".join("-" if unicodedata.category(c) in ("Cc", "Cf", "Cs") else c for c in name)
+    name = re.sub(r"\s+", " ", name).strip(" .")
+    return sanitize_filename(name, replacement_text="-", platform="universal", max_len=MAX_FOLDER_BYTES) or default
 
 
-class Names:
-    """Gives out names within one folder, each once (upper and lower case count as the same).
+class UniqueNames:
+    """Distinct file names within one folder, ignoring case.
 
-    >>> names = Names()
-    >>> names.unique("a.jpg"), names.unique("A.jpg"), names.unique("b.tar.gz")
+    >>> names = UniqueNames()
+    >>> names.add("a.jpg"), names.add("A.jpg"), names.add("b.tar.gz")
     ('a.jpg', 'A (2).jpg', 'b.tar.gz')
     """
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._next: dict[str, int] = {}
+        self._names: set[str] = set()
+        self._counts: dict[str, int] = {}
 
-    def unique(self, name: str) -> str:
-        """``name``, or with a number after its stem if it is taken."""
+    def add(self, name: str) -> str:
+        """Return ``name``, with a number after its stem if it was added before, of at most 255 bytes."""
         path = PurePosixPath(name)
-        stem, suffix = (path.stem, path.suffix) if len(path.suffix) < 16 else (name, "")
-        key = _key(name)
-        candidate = _shortened(stem, LONGEST - len(os.fsencode(suffix))) + suffix
-        while _key(candidate) in self._taken:
-            self._next[key] = self._next.get(key, 1) + 1  # a thousand of one name must not take a million looks
-            end = f" ({self._next[key]}){suffix}"
-            candidate = _shortened(stem, LONGEST - len(os.fsencode(end))) + end
-        self._taken.add(_key(candidate))
+        stem, suffix = (path.stem, path.suffix) if len(path.suffix) <= MAX_SUFFIX else (name, "")
+        key = _comparison_key(name)
+        candidate = _join(stem, suffix)
+        while _comparison_key(candidate) in self._names:
+            # Counting on from the last number keeps many files of one name linear in time.
+            self._counts[key] = self._counts.get(key, 1) + 1
+            candidate = _join(stem, f" ({self._counts[key]}){suffix}")
+        self._names.add(_comparison_key(candidate))
         return candidate
 
 
-def _key(name: str) -> str:
+def _comparison_key(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
-def _shortened(name: str, most: int) -> str:
-    while len(os.fsencode(name)) > most:
-        name = name[:-1]
-    return name
+def _join(stem: str, end: str) -> str:
+    """``stem + end``, with the stem shortened to ``MAX_BYTES``; by hand, because names may hold undecodable bytes."""
+    while stem and len(os.fsencode(stem + end)) > MAX_BYTES:
+        stem = stem[:-1]
+    return stem + end
