@@ -85,7 +85,7 @@ def test_what_is_wrong_is_one_sentence_and_code_2(
         ((photos, "-o", tmp_path / "store", "--encoder", "other"), "fingerprint-of-bundled"),
         ((tmp_path / "empty", "-o", tmp_path / "new"), "No image was found"),
         ((tmp_path / "absent", "-o", tmp_path / "new"), "There is no file or folder"),
-        ((photos, "-o", photos), "The output cannot be the folder of the images itself"),
+        ((photos, "-o", photos), "The output folder cannot be the image folder"),
         ((photos, "-o", tmp_path / "new", "--dtype", "int8"), "float32 or float16"),
         ((photos, "-o", tmp_path / "new", "--batch-size", 0), "batch_size must be"),
     ):

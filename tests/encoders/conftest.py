@@ -1,4 +1,4 @@
-"""Real photographs that are on every machine, cut to different shapes."""
+"""Photographs of scikit-learn in different shapes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sklearn.datasets import load_sample_images
 
 @pytest.fixture(scope="session")
 def images() -> list[Image.Image]:
-    """Seven RGB images: wide, tall, square, small, odd and long."""
+    """Seven RGB images of different sizes and aspect ratios."""
     china, flower = (Image.fromarray(array) for array in load_sample_images().images)
     return [
         china,

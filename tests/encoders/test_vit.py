@@ -1,4 +1,4 @@
-"""Small models with random weights, saved as the hub has them, against transformers' own pipeline on real images."""
+"""Small models with random weights in the format of the hub, compared with the pipelines of transformers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from cgmcr2.encoders import Encoder, load_encoder
-from cgmcr2.encoders.pixels import Preprocessing
+from cgmcr2.encoders.preprocessing import Preprocessing
 from cgmcr2.encoders.vit import VitEncoder, read_preprocessing
 
 transformers = pytest.importorskip("transformers")
@@ -42,7 +42,7 @@ TEXT: dict[str, Any] = {
 
 
 def randomize(model: Any) -> Any:
-    """Weights large enough for the features of two images to differ clearly."""
+    """Draw weights that are large enough for the features of two images to differ."""
     generator = torch.Generator().manual_seed(0)
     for name, parameter in model.named_parameters():
         if parameter.ndim > 1 and "logit" not in name:
@@ -89,24 +89,24 @@ def dinov2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def own_pipeline(folder: Path, image: Image.Image) -> np.ndarray[Any, Any]:
-    """What a user of transformers alone would write."""
+def reference(folder: Path, images: list[Image.Image]) -> np.ndarray[Any, Any]:
+    """Features computed with transformers alone."""
     kind = json.loads((folder / "config.json").read_text())["model_type"]
     processor, model = {
         "clip": (transformers.CLIPImageProcessorPil, transformers.CLIPModel),
         "siglip": (transformers.SiglipImageProcessorPil, transformers.SiglipModel),
         "dinov2": (transformers.BitImageProcessorPil, transformers.Dinov2Model),
     }[kind]
-    inputs = processor.from_pretrained(folder)(images=image, return_tensors="pt")
+    inputs = processor.from_pretrained(folder)(images=images, return_tensors="pt")
     network = model.from_pretrained(folder).eval()
     with torch.inference_mode():
         output = network(**inputs) if kind == "dinov2" else network.get_image_features(**inputs)
     features = output.pooler_output if hasattr(output, "pooler_output") else output
-    return features[0].numpy()  # type: ignore[no-any-return]
+    return features.numpy()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(("family", "dim"), [("clip", 24), ("siglip", 32), ("dinov2", 32)])
-def test_features_are_those_of_transformers(
+def test_features_equal_those_of_transformers(
     family: str, dim: int, images: list[Image.Image], request: pytest.FixtureRequest
 ) -> None:
     folder = request.getfixturevalue(family)
@@ -114,13 +114,13 @@ def test_features_are_those_of_transformers(
     assert isinstance(encoder, Encoder)
     assert encoder.dim == dim
     features = encoder.encode(np.stack([encoder.preprocess(image) for image in images[:6]]))
-    expected = np.stack([own_pipeline(folder, image) for image in images[:6]])
+    expected = reference(folder, images[:6])
     np.testing.assert_allclose(features, expected, rtol=1e-4, atol=1e-5)
-    assert np.std(features, axis=0).mean() > 0.01  # so that equal means something
+    assert np.std(features, axis=0).mean() > 0.01  # the features of the images differ
 
 
 @pytest.mark.parametrize("family", ["clip", "siglip", "dinov2"])
-def test_batches_and_repetition_change_nothing(
+def test_features_do_not_depend_on_the_batch(
     family: str, images: list[Image.Image], request: pytest.FixtureRequest
 ) -> None:
     encoder = VitEncoder(str(request.getfixturevalue(family)), device="cpu", precision="float32")
@@ -131,7 +131,7 @@ def test_batches_and_repetition_change_nothing(
     np.testing.assert_allclose(alone, together, rtol=1e-5, atol=1e-6)
 
 
-def test_half_precision_is_close(clip: Path, images: list[Image.Image]) -> None:
+def test_bfloat16_is_close_to_float32(clip: Path, images: list[Image.Image]) -> None:
     full, half = (VitEncoder(str(clip), device="cpu", precision=precision) for precision in ("float32", "bfloat16"))
     batch = np.stack([full.preprocess(image) for image in images])
     a, b = full.encode(batch), half.encode(batch)
@@ -142,9 +142,9 @@ def test_half_precision_is_close(clip: Path, images: list[Image.Image]) -> None:
     assert full.fingerprint == half.fingerprint
 
 
-def test_the_fingerprint_follows_weights_and_preprocessing_not_the_place(clip: Path, tmp_path: Path) -> None:
+def test_fingerprint_depends_on_weights_and_preprocessing_but_not_on_the_folder(clip: Path, tmp_path: Path) -> None:
     original = VitEncoder(str(clip), device="cpu")
-    copy = tmp_path / "elsewhere"
+    copy = tmp_path / "copy"
     shutil.copytree(clip, copy)
     encoder = load_encoder(copy, device="cpu")
     assert encoder.fingerprint == original.fingerprint
@@ -159,7 +159,7 @@ def test_the_fingerprint_follows_weights_and_preprocessing_not_the_place(clip: P
     assert VitEncoder(str(copy), device="cpu").fingerprint != original.fingerprint
 
 
-def test_texts_share_the_space_of_images(clip: Path) -> None:
+def test_text_embeddings(clip: Path) -> None:
     encoder = VitEncoder(str(clip), device="cpu")
     texts = encoder.encode_text(["a b", "c d e", "a b"])
     assert texts.shape == (3, 24)
@@ -167,8 +167,8 @@ def test_texts_share_the_space_of_images(clip: Path) -> None:
     assert not np.allclose(texts[0], texts[1], atol=1e-2)
 
 
-def test_only_clip_has_texts(dinov2: Path) -> None:
-    with pytest.raises(ValueError, match="has no text part"):
+def test_only_clip_encodes_text(dinov2: Path) -> None:
+    with pytest.raises(ValueError, match="has no text encoder"):
         VitEncoder(str(dinov2), device="cpu").encode_text(["a"])
 
 
@@ -184,19 +184,19 @@ def test_old_and_new_preprocessor_files(tmp_path: Path) -> None:
     assert read(rescale_factor=1 / 255).scale == pytest.approx(255)
 
 
-def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"has no config\.json: an encoder's folder holds"):
+def test_folders_without_a_model(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"has no config\.json: it must contain"):
         VitEncoder(str(tmp_path))
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ValueError, match="is not JSON"):
         VitEncoder(str(tmp_path))
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(ValueError, match="of type 'bert', and the encoder can be clip, "):
+    with pytest.raises(ValueError, match="of type 'bert', but an encoder must be one of clip, "):
         VitEncoder(str(tmp_path))
 
 
-def test_missing_weights_are_never_random(clip: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "broken"
+def test_missing_weights_are_refused(clip: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "incomplete"
     shutil.copytree(clip, folder)
     (folder / "model.safetensors").unlink()
     with pytest.raises(ValueError, match="cannot be loaded as CLIPVisionModelWithProjection"):
@@ -204,25 +204,23 @@ def test_missing_weights_are_never_random(clip: Path, tmp_path: Path) -> None:
     model = transformers.CLIPModel.from_pretrained(clip)
     state = {name: tensor for name, tensor in model.state_dict().items() if "layers.1.mlp" not in name}
     model.save_pretrained(folder, state_dict=state)
-    with pytest.raises(
-        ValueError, match=r"lack 4 tensors that CLIPVisionModelWithProjection needs, such as .*layers\.1"
-    ):
+    with pytest.raises(ValueError, match=r"lack 4 tensors of CLIPVisionModelWithProjection, such as .*layers\.1"):
         VitEncoder(str(folder))
 
 
-def test_without_transformers_the_extra_is_named(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
+def test_error_without_transformers(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import_module = builtins.__import__
 
     def no_transformers(name: str, *args: Any) -> Any:
         if name == "transformers":
             raise ImportError(name)
-        return real(name, *args)
+        return import_module(name, *args)
 
     monkeypatch.setattr(builtins, "__import__", no_transformers)
     with pytest.raises(ImportError, match=r"pip install 'cgmcr2\[clip\]'"):
         VitEncoder(str(clip))
 
 
-def test_an_unknown_precision_is_refused(clip: Path) -> None:
+def test_unknown_precision_is_refused(clip: Path) -> None:
     with pytest.raises(ValueError, match="one of auto, float32, float16, bfloat16, got 'int3'"):
         VitEncoder(str(clip), precision="int3")

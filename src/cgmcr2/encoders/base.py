@@ -1,10 +1,10 @@
-"""What every encoder is: an image in, a feature vector out, and a fingerprint that says which encoder it was."""
+"""The protocol of image encoders."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-if TYPE_CHECKING:  # naming and listing encoders imports nothing heavy
+if TYPE_CHECKING:  # listing encoders must not import large packages
     import numpy as np
     import numpy.typing as npt
     from PIL import Image
@@ -16,15 +16,15 @@ class Encoder(Protocol):
 
     Attributes
     ----------
-    name:
-        What :func:`cgmcr2.encoders.load_encoder` takes to load this encoder again, its options included.
-    dim:
-        Length D of a feature vector.
-    fingerprint:
-        Hash of the weights and of the preprocessing, the same on every machine and wherever the weights are stored. It
-        does not change with device or precision, whose effect on the features is far below that of another encoder.
-    image_size:
-        Shortest side in pixels that the encoder can make use of: larger JPEG files may be decoded at a fraction.
+    name : str
+        Name with options, from which :func:`cgmcr2.encoders.load_encoder` loads this encoder again.
+    dim : int
+        Number of features D.
+    fingerprint : str
+        Hash of weights and preprocessing, equal on every machine. It does not depend on device and precision, whose
+        effect on the features is small.
+    image_size : int
+        Shorter side in pixels that the encoder needs; larger JPEG files may be decoded at reduced size.
     """
 
     @property
@@ -40,9 +40,9 @@ class Encoder(Protocol):
     def image_size(self) -> int: ...
 
     def preprocess(self, image: Image.Image) -> npt.NDArray[Any]:
-        """RGB image -> the array that :meth:`encode` takes for it, always of one shape; safe to call in threads."""
+        """Convert an RGB image to an input of :meth:`encode`; all inputs have the same shape. Must be thread-safe."""
         ...
 
     def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """Stacked outputs of :meth:`preprocess` (n, ...) -> features (n, D)."""
+        """Return the features (n, D) of stacked outputs (n, ...) of :meth:`preprocess`."""
         ...

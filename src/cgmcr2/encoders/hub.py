@@ -1,8 +1,9 @@
-"""Models of the hub that have a name here, and where they are on this machine: in the hub's cache, or downloaded."""
+"""Encoders on the Hugging Face Hub: find them in the local cache or download them."""
 
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import socket
 import urllib.parse
@@ -10,10 +11,12 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class HubModel:
-    """A model with a name of ours: where the hub has it, and the length of its features."""
+    """Repository of a model on the hub, its number of features and a description."""
 
     repository: str
     dim: int
@@ -33,38 +36,41 @@ HUB_MODELS = {
 
 CONFIG = ("config.json", "preprocessor_config.json")
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
-WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # one of these
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # either of them
 
 
-def cached(repository: str, files: tuple[str, ...] = CONFIG) -> Path | None:
-    """Folder of the model in the hub's cache if its weights and ``files`` are all there; needs no network.
+def cached_folder(repository: str, files: tuple[str, ...] = CONFIG) -> Path | None:
+    """Return the folder of a model in the local cache, None if weights or ``files`` are missing; needs no network.
 
-    >>> cached("nobody/nothing") is None
+    >>> cached_folder("nobody/nothing") is None
     True
     """
     if importlib.util.find_spec("huggingface_hub") is None:
         return None
     from huggingface_hub import try_to_load_from_cache
 
-    def has(file: str) -> bool:
+    def is_cached(file: str) -> bool:
         return isinstance(try_to_load_from_cache(repository, file), str)
 
-    if not all(map(has, files)) or not any(map(has, WEIGHTS)):
+    if not all(map(is_cached, files)) or not any(map(is_cached, WEIGHTS)):
         return None
     return Path(str(try_to_load_from_cache(repository, files[0]))).parent
 
 
 def find_or_download(name: str, repository: str, files: tuple[str, ...] = CONFIG) -> Path:
-    """Folder of the model in the hub's cache, downloaded (with progress) if need be and the hub can be reached."""
-    folder = cached(repository, files)
+    """Return the folder of a model in the local cache, after downloading it if necessary."""
+    folder = cached_folder(repository, files)
     if folder is not None:
         return folder
-    advice = (
-        f"on a connected machine run 'hf download {repository} --local-dir {name}', copy that folder here and give its "
-        "path as the encoder"
+    instructions = (
+        f"on a machine with internet access run 'hf download {repository} --local-dir {name}', copy that folder here, "
+        "and use its path as the encoder"
     )
-    if not reachable():
-        raise OSError(f"The encoder {name} is not on this machine and the model hub cannot be reached: {advice}.")
+    if not hub_is_reachable():
+        raise OSError(
+            f"The encoder {name} is not on this machine and the Hugging Face Hub cannot be reached: {instructions}."
+        )
+    logger.info("Downloading the encoder %s (%s)", name, repository)
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
@@ -73,21 +79,21 @@ def find_or_download(name: str, repository: str, files: tuple[str, ...] = CONFIG
             hf_hub_download(repository, file)
         try:
             path = hf_hub_download(repository, WEIGHTS[0])
-        except LocalEntryNotFoundError:  # not found because the connection failed
+        except LocalEntryNotFoundError:  # the connection failed
             raise
-        except EntryNotFoundError:  # an older repository without safetensors
+        except EntryNotFoundError:  # older repositories have no safetensors
             path = hf_hub_download(repository, WEIGHTS[1])
     except (OSError, EntryNotFoundError) as error:
-        raise OSError(f"The download of {repository} failed ({first_line(error)}): {advice}.") from error
+        raise OSError(f"The download of {repository} failed ({first_line(error)}): {instructions}.") from error
     return Path(path).parent
 
 
-def reachable() -> bool:
-    """Whether a download is worth trying: the hub's own client retries for half a minute before it gives up."""
+def hub_is_reachable() -> bool:
+    """Return whether the hub's name resolves; its client would retry for half a minute before failing."""
     if os.environ.get("HF_HUB_OFFLINE", "").lower() in {"1", "true", "yes", "on"}:
         return False
     if urllib.request.getproxies():
-        return True  # then it is the proxy that looks up the name
+        return True  # the proxy resolves names
     host = urllib.parse.urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co")).hostname
     try:
         socket.getaddrinfo(host, 443)
@@ -97,7 +103,7 @@ def reachable() -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, short enough to stand inside a sentence.
+    """Return the first line of an error message without its full stop, for use within a sentence.
 
     >>> first_line(ValueError("No such thing.\\nTry another."))
     'No such thing'

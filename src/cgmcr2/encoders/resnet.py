@@ -1,4 +1,4 @@
-"""ResNet-18 up to its pooled 512 features, with torchvision's names, in its ImageNet and its CIFAR form."""
+"""ResNet-18 without its classifier, in the ImageNet and the CIFAR variant, with torchvision's parameter names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-DIM = 512
+DIM = 512  # number of features
 
 
 class _Block(nn.Module):
@@ -28,10 +28,10 @@ class _Block(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """Images (n, 3, h, w) -> pooled features (n, 512).
+    """Pooled features (n, 512) of images (n, 3, h, w).
 
-    ``stem`` is 7 for the ImageNet form (7x7 convolution with stride 2, max-pooling) and 3 for the CIFAR form (3x3
-    convolution, no max-pooling).
+    ``stem`` is the kernel size of the first convolution: 7 for ImageNet (stride 2, followed by max-pooling), 3 for
+    CIFAR (stride 1, no max-pooling).
 
     >>> ResNet18(stem=3).eval()(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 512])
@@ -40,9 +40,9 @@ class ResNet18(nn.Module):
     def __init__(self, stem: int = 7) -> None:
         super().__init__()
         if stem not in (3, 7):
-            raise ValueError(f"The first convolution of a ResNet-18 is 7x7, or 3x3 for CIFAR, got {stem}x{stem}.")
-        self.pools = stem == 7
-        self.conv1 = nn.Conv2d(3, 64, stem, 2 if self.pools else 1, stem // 2, bias=False)
+            raise ValueError(f"The first convolution of a ResNet-18 must be 7x7, or 3x3 for CIFAR, got {stem}x{stem}.")
+        self.has_max_pooling = stem == 7
+        self.conv1 = nn.Conv2d(3, 64, stem, 2 if self.has_max_pooling else 1, stem // 2, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.layer1 = nn.Sequential(_Block(64, 64, 1), _Block(64, 64, 1))
         self.layer2 = nn.Sequential(_Block(64, 128, 2), _Block(128, 128, 1))
@@ -51,7 +51,7 @@ class ResNet18(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = F.relu(self.bn1(self.conv1(x)))
-        if self.pools:
+        if self.has_max_pooling:
             x = F.max_pool2d(x, 3, 2, 1)
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return x.mean((2, 3))

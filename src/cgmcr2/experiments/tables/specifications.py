@@ -10,7 +10,7 @@ import torch
 
 from cgmcr2._files import write_text
 from cgmcr2.datasets import list_datasets
-from cgmcr2.encoders.views import SMALLEST_AREA
+from cgmcr2.encoders.augmentation import MIN_CROP_AREA
 from cgmcr2.experiments.formats import csv_table, latex_table, markdown_table, plain_table
 from cgmcr2.model import Network, NetworkConfig
 from cgmcr2.training import paper_settings
@@ -121,8 +121,8 @@ def _settings() -> Lines:
 
 def _augmentation() -> Lines:
     return [
-        ["paper", "ours (cgmcr2.encoders.views, encoder moco:FILE?views=2)"],
-        ["RandomResizedCrop(32, scale=(0.08, 1.0))", f"a crop of {SMALLEST_AREA:g} to 1 of the area, to 32 px"],
+        ["paper", "ours (cgmcr2.encoders.augmentation, encoder moco:FILE?views=2)"],
+        ["RandomResizedCrop(32, scale=(0.08, 1.0))", f"a crop of {MIN_CROP_AREA:g} to 1 of the area, to 32 px"],
         ["RandomHorizontalFlip(p=0.5)", "the same"],
         ["RandomApply([ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8)", "the same, with Pillow"],
         ["RandomGrayscale(p=0.2)", "the same"],

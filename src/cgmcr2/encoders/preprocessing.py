@@ -1,4 +1,4 @@
-"""Resize, crop and normalise: the part of preprocessing that the encoders share, exact to what PIL computes."""
+"""Preprocessing of images: resize, crop and normalise."""
 
 from __future__ import annotations
 
@@ -13,17 +13,30 @@ from PIL import Image
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
-# Of a panorama only the central square is seen, so nothing beyond four times the shorter side need be resized.
-_LONGEST = 4
+_MAX_ASPECT_RATIO = 4  # longer images are cropped before resizing, since only the central square is used
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How pixels become network input: ``((resize and crop)(x) / scale - mean) / std``.
+    """Resize, crop and normalise: ``(x / scale - mean) / std``.
 
-    ``resize`` is the length of the shorter side; with ``square`` both sides are resized to it and nothing is cut off.
-    ``crop`` is the side of the central square that is kept.
+    Parameters
+    ----------
+    resize : int
+        Length of the shorter side after resizing.
+    crop : int
+        Side of the central square.
+    square : bool
+        Resize both sides to ``resize``, ignoring the aspect ratio.
+    resample : int
+        Interpolation, a value of ``PIL.Image.Resampling``.
+    scale : float
+        Pixel value that corresponds to 1.
+    mean, std : tuple of 3 floats
+        Mean and standard deviation of the channels.
 
+    Examples
+    --------
     >>> Preprocessing(resize=8, crop=8)(Image.new("RGB", (20, 10))).shape
     (8, 8, 3)
     """
@@ -38,12 +51,10 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         if not 1 <= self.crop <= self.resize:
-            raise ValueError(
-                f"Images cannot be resized to {self.resize} and then cropped to {self.crop} pixels: crop <= resize."
-            )
+            raise ValueError(f"crop must be from 1 to resize, but they are {self.crop} and {self.resize}.")
         if len(self.mean) != 3 or len(self.std) != 3 or not all(value > 0 for value in self.std):
             raise ValueError(
-                f"Three means and three positive deviations are needed, got mean={self.mean}, std={self.std}."
+                f"mean and std must have three values, and std must be positive, got mean={self.mean}, std={self.std}."
             )
 
     @property
@@ -54,31 +65,31 @@ class Preprocessing:
         return asdict(self)
 
     def __call__(self, image: Image.Image) -> npt.NDArray[np.uint8]:
-        """RGB image -> uint8 (crop, crop, 3)."""
+        """Resize and crop an RGB image to uint8 of shape (crop, crop, 3)."""
         resample = Image.Resampling(self.resample)
         if self.square:
             image = image.resize((self.resize, self.resize), resample)
         else:
-            image = _shorter_side(image, self.resize, resample)
+            image = _resize_shorter_side(image, self.resize, resample)
         width, height = image.size
         left, top = (width - self.crop) // 2, (height - self.crop) // 2
         return np.array(image.crop((left, top, left + self.crop, top + self.crop)))
 
     def normalize(self, batch: npt.NDArray[np.uint8], device: torch.device) -> torch.Tensor:
-        """uint8 (n, h, w, 3) -> float32 (n, h, w, 3), normalised."""
+        """Normalise uint8 images (n, h, w, 3) to a float32 tensor of the same shape."""
         x = torch.from_numpy(np.require(batch, requirements=["C", "W"])).to(device).float()
         mean = torch.tensor(self.mean, device=device) * self.scale
         std = torch.tensor(self.std, device=device) * self.scale
         return x.sub_(mean).div_(std)
 
 
-def _shorter_side(image: Image.Image, size: int, resample: Image.Resampling) -> Image.Image:
+def _resize_shorter_side(image: Image.Image, size: int, resample: Image.Resampling) -> Image.Image:
     short, long = sorted(image.size)
-    if long > _LONGEST * short:
-        width, height = (min(side, _LONGEST * short) for side in image.size)
+    if long > _MAX_ASPECT_RATIO * short:
+        width, height = (min(side, _MAX_ASPECT_RATIO * short) for side in image.size)
         left, top = (image.width - width) // 2, (image.height - height) // 2
         image = image.crop((left, top, left + width, top + height))
-        long = _LONGEST * short
+        long = _MAX_ASPECT_RATIO * short
     if short == size:
         return image
     long = int(size * long / short)

@@ -1,0 +1,94 @@
+"""Base class of the encoders: preprocessing, device, and encoding in chunks of equal shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image
+
+from cgmcr2._device import choose_device
+from cgmcr2.encoders.preprocessing import Preprocessing
+
+CPU_CHUNK = 8  # images per forward pass on a CPU; more would not be faster but need more memory
+
+
+class TorchEncoder:
+    """Encoder with square input images; subclasses set ``name``, ``dim`` and ``fingerprint``, and define ``_forward``.
+
+    Attributes
+    ----------
+    image_size : int
+        Shorter side in pixels to which images are resized.
+    batch_size : int
+        Recommended number of images per call of :meth:`encode`.
+    """
+
+    name: str
+    dim: int
+    fingerprint: str
+
+    def __init__(self, preprocessing: Preprocessing, device: str = "auto") -> None:
+        self._preprocessing = preprocessing
+        self._device = choose_device(device)
+        on_cpu = self._device.type == "cpu"
+        self._chunk = CPU_CHUNK if on_cpu else None
+        self.batch_size = 32 if on_cpu else 256
+        self.image_size = preprocessing.resize
+
+    def preprocess(self, image: Image.Image) -> npt.NDArray[np.uint8]:
+        """Resize and crop an RGB image to uint8 of shape (size, size, 3)."""
+        return self._preprocessing(image)
+
+    def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """Return the features (n, dim) of preprocessed images (n, size, size, 3)."""
+        return encode_in_chunks(self._forward, batch, self._input_shape, self.dim, self.name, self._chunk)
+
+    @property
+    def _input_shape(self) -> tuple[int, ...]:
+        return self._preprocessing.shape
+
+    def _forward(self, batch: npt.NDArray[Any]) -> torch.Tensor:
+        """Return the features (n, dim) of one chunk."""
+        raise NotImplementedError
+
+
+def encode_in_chunks(
+    forward: Callable[[npt.NDArray[Any]], torch.Tensor],
+    batch: npt.NDArray[Any],
+    shape: tuple[int, ...],
+    dim: int,
+    name: str,
+    chunk: int | None,
+) -> npt.NDArray[np.float32]:
+    """Apply ``forward`` to ``chunk`` images of ``batch`` (n, *shape) at a time, or to all if None; return (n, dim).
+
+    The last chunk is padded with zeros to the same shape. So the features of an image are bit for bit the same in every
+    batch, and a resumed extraction repeats an uninterrupted one.
+
+    >>> means = lambda images: torch.from_numpy(images).float().mean(1, keepdim=True)
+    >>> encode_in_chunks(means, np.array([[1, 2], [3, 4], [5, 6]]), (2,), 1, "mean", chunk=2).ravel().tolist()
+    [1.5, 3.5, 5.5]
+    >>> encode_in_chunks(means, np.zeros((2, 8)), (2,), 1, "mean", chunk=2)
+    Traceback (most recent call last):
+        ...
+    ValueError: The encoder mean takes stacked outputs of its preprocess(), shape (n, 2), but got (2, 8).
+    """
+    if batch.ndim != len(shape) + 1 or batch.shape[1:] != shape:
+        expected = ", ".join(map(str, ("n", *shape)))
+        raise ValueError(
+            f"The encoder {name} takes stacked outputs of its preprocess(), shape ({expected}), but got {batch.shape}."
+        )
+    features = np.empty((len(batch), dim), dtype=np.float32)
+    chunk = chunk or max(1, len(batch))
+    with torch.inference_mode():
+        for start in range(0, len(batch), chunk):
+            part = batch[start : start + chunk]
+            count = len(part)
+            if count < chunk:
+                part = np.concatenate([part, np.zeros((chunk - count, *shape), part.dtype)])
+            features[start : start + count] = forward(part)[:count].float().cpu().numpy()
+    return features
