@@ -1,7 +1,6 @@
-"""compare as a user types it."""
-
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -21,24 +20,31 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_table_is_printed_and_saved(features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", features, "-k", 10, "--methods", "k-means, spectral", "--seeds", 1, "-o", tmp_path / "out"]
-    assert run(*words, "--set", "spectral.s=5") == 0
+    assert run(*words, "--set", "spectral.s=5", "--in-process") == 0
     shown = capsys.readouterr()
-    assert "| spectral | 1 |" in shown.out
+    assert "| spectral | 1 |" in " ".join(shown.out.split())
     assert "fitted on all rows (200 rows) and labelled it" in shown.out
     assert "k-means, seed 0: ACC" in shown.err
     assert (tmp_path / "out" / "table.csv").exists()
     assert '"s": 5,' in (tmp_path / "out" / "runs.jsonl").read_text()
+    assert run(*words, "--set", "spectral.s=5", "--json") == 0  # nothing is run again
+    shown = capsys.readouterr()
+    rows = json.loads(shown.out)["methods"]
+    assert [row["method"] for row in rows] == ["k-means", "spectral"]
+    assert 0 < rows[0]["measures"]["acc"][0] < 1
+    assert shown.err == ""
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--methods", "kmeans"], "There is no method named 'kmeans'"),
-        (["--set", "s=5"], "--set s=5 is not understood; write --set METHOD.NAME=VALUE."),
+        (["--set", "s=5"], "--set s=5 is not a setting; write --set METHOD.NAME=VALUE."),
         (["--seeds", "0"], "The number of seeds is 0; give at least 1."),
+        (["--limit", "5", "--in-process"], "A time limit needs a process per run"),
     ],
 )
-def test_mistakes_are_one_sentence(
+def test_user_errors_are_one_sentence(
     words: list[str], sentence: str, features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("compare", features, "-k", 10, "-o", tmp_path / "out", "-q", *words) == 2

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from . import options
+from .output import print_json
+from .parameters import parse_value
 
 EPILOG = """\b
 Examples:
@@ -58,8 +59,9 @@ def compare(
         bool,
         typer.Option("--in-process", help="Run in this process: starts faster, but a crash ends everything."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Compare clustering methods on one feature file.
 
@@ -88,7 +90,7 @@ def compare(
     )
     no_plot = comparison.save()
     if as_json:
-        typer.echo(json.dumps(comparison.to_dict()))
+        print_json(comparison.to_dict())
         return
     typer.echo(comparison.markdown())
     typer.echo(f"Saved: {output / 'table.md'}, table.csv, runs.jsonl" + ("" if no_plot else ", plot.png, plot.svg"))
@@ -110,7 +112,7 @@ def parse_method_settings(items: list[str], default: str | None = None) -> dict[
         if not equals or not method:
             form = "METHOD.NAME=VALUE" if default is None else "NAME=VALUE or METHOD.NAME=VALUE"
             raise ValueError(f"--set {item} is not a setting; write --set {form}.")
-        settings.setdefault(method, {})[setting] = options.parse(value.strip())
+        settings.setdefault(method, {})[setting] = parse_value(value.strip())
     return settings
 
 

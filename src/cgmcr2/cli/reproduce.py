@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cgmcr2.experiments.choices import TableProtocol
 
 from . import options
+from .choices import metavar
 from .compare import parse_method_settings, split_names
+from .output import print_json
 
 if TYPE_CHECKING:
     from cgmcr2.experiments.catalog import PaperItem
@@ -53,7 +54,7 @@ def reproduce(
         TableProtocol,
         typer.Option(
             "--protocol",
-            metavar=f"[{'|'.join(get_args(TableProtocol))}]",
+            metavar=metavar(TableProtocol),
             help="head: label the test split; spectral: cluster its embedding; train, all: fit and label these rows.",
         ),
     ] = "head",
@@ -81,8 +82,9 @@ def reproduce(
         bool,
         typer.Option("--in-process", help="Run in this process: starts faster, but a crash ends everything."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Reproduce tables and figures of the paper.
 
@@ -129,7 +131,7 @@ def reproduce(
             if paths:
                 typer.echo(f"Saved: {paths[0]}, {', '.join(path.suffix for path in paths[1:])}\n")
     if as_json:
-        typer.echo(json.dumps({"results": results}))
+        print_json({"results": results})
 
 
 class _Reproduction:
@@ -174,7 +176,7 @@ class _Reproduction:
 def _print_list(items: list[PaperItem], as_json: bool) -> None:
     if as_json:
         fields = ("name", "number", "topic", "title", "datasets")
-        typer.echo(json.dumps({"items": [{field: getattr(item, field) for field in fields} for item in items]}))
+        print_json({"items": [{field: getattr(item, field) for field in fields} for item in items]})
         return
     width = max(len(item.topic) for item in items)
     for item in items:

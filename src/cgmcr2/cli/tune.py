@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import logging
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated
 
 import typer
 
-from cgmcr2.experiments.choices import Part, TuningScore
+from cgmcr2.experiments.choices import TuningScore
 
 from . import options
+from .choices import Preset, metavar
 from .compare import parse_method_settings
+from .output import print_json
 
-Preset = Literal["auto", "paper", "reference"]
+logger = logging.getLogger(__name__)
 
 EPILOG = """\b
 Examples:
@@ -21,10 +23,6 @@ Examples:
   cgmcr2 tune features.npz -k 10 --preset paper --trials 40 --seeds 3 -o tuned
   cgmcr2 tune features.npz -k 10 --by labels --json -o tuned-with-labels
 """
-
-
-def _metavar(choices: Any) -> str:
-    return f"[{'|'.join(get_args(choices))}]"
 
 
 def tune(
@@ -38,7 +36,7 @@ def tune(
         TuningScore,
         typer.Option(
             "--by",
-            metavar=_metavar(TuningScore),
+            metavar=metavar(TuningScore),
             help="Score: stability needs no labels; labels is the accuracy, and the output says so.",
         ),
     ] = "stability",
@@ -46,7 +44,7 @@ def tune(
         str, typer.Option("--labels", metavar="NAME", help="Array of labels in the file, for --by labels.")
     ] = "labels",
     preset: Annotated[
-        Preset, typer.Option("--preset", metavar=_metavar(Preset), help="Source of all other settings.")
+        Preset, typer.Option("--preset", metavar=metavar(Preset), help="Source of all other settings.")
     ] = "auto",
     trials: Annotated[
         int, typer.Option("--trials", metavar="N", help="Settings to try; a larger number extends the search.")
@@ -55,16 +53,15 @@ def tune(
     rows: Annotated[
         int, typer.Option("--rows", metavar="N", help="Limit on the rows, which are drawn at random.")
     ] = 5000,
-    part: Annotated[
-        Part, typer.Option("--part", metavar=_metavar(Part), help="Rows to use if the file has a split.")
-    ] = "train",
+    part: options.Part = "train",
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Setting that is the same in all trials; repeatable."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: options.Json = False,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Search gamma, eps and the number of neighbours.
 
@@ -75,7 +72,7 @@ def tune(
     from cgmcr2.experiments.tuning.result import LABELS_USED
 
     if by == "labels":
-        typer.echo(LABELS_USED, err=True)
+        logger.warning(LABELS_USED)
     result = search(
         features,
         clusters,
@@ -93,7 +90,7 @@ def tune(
     )
     no_plot = result.save()
     if as_json:
-        typer.echo(json.dumps(result.to_dict()))
+        print_json(result.to_dict())
         return
     for line in result.summary():
         typer.echo(line)
