@@ -1,41 +1,55 @@
-"""``cgmcr2 choose-k``: how many clusters the data has, and how clear that is."""
+"""``cgmcr2 choose-k``: choose the number of clusters from the data."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from . import options
+from .output import print_choice, print_json
+
+EPILOG = """\b
+Examples:
+  cgmcr2 choose-k features.npz
+  cgmcr2 choose-k features.npz --most 50 --json
+  cgmcr2 choose-k photos -o run
+"""
 
 
 def choose_k(
-    source: Annotated[Path, typer.Argument(help="Images (as for cluster), a feature file or a feature store.")],
+    source: options.ImagesOrFeatures,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", help="A folder for the answer (choice.json); images need it for their features."
-        ),
+        typer.Option("-o", "--output", metavar="DIR", help="Folder for choice.json; required for images."),
     ] = None,
     most: Annotated[
-        int | None, typer.Option("--most", help="Look for at most so many.  [default: 300, or one in 5 rows]")
+        int | None,
+        typer.Option(
+            "--most", metavar="N", help="Largest number to consider.  [default: 300, at most a fifth of the rows]"
+        ),
     ] = None,
-    encoder: Annotated[str, typer.Option("--encoder", help="What turns an image into numbers.")] = "bundled",
-    part: Annotated[str, typer.Option(help="Rows of a feature file with a split: train, test or all.")] = "train",
-    seed: Annotated[int, typer.Option("--seed", help="Same seed, same answer.")] = 0,
+    encoder: options.Encoder = "bundled",
+    part: options.Part = "train",
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Look for the number of clusters, without training: the curve, the best number, and those that come next.
+    """Choose the number of clusters from the data, without training.
 
-    A run can be made into the same folder afterwards: the features of images are not computed again.
+    Prints the score of each candidate, the best one and its alternatives. A run may use the same folder afterwards; the
+    features of images are then not computed again.
     """
     from cgmcr2.runs import choose_clusters
 
     choice = choose_clusters(source, output, most=most, encoder=encoder, part=part, seed=seed, progress=not quiet)
+    if as_json:
+        print_json(dataclasses.asdict(choice))
+        return
     typer.echo(choice.picture())
-    typer.echo(choice.verdict)
-    if choice.runners_up:
-        typer.echo(f"Other numbers worth a look: {', '.join(map(str, choice.runners_up))}.")
+    print_choice(choice)
     if output:
-        typer.echo(f"Kept in {output / 'choice.json'}; to go on: -k {choice.chosen} -o {output}")
+        typer.echo(f"Saved: {output / 'choice.json'}. To cluster with this number: -k {choice.chosen} -o {output}")

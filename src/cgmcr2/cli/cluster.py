@@ -1,36 +1,57 @@
-"""``cgmcr2 cluster``: images in, clusters and a page that shows them out."""
+"""``cgmcr2 cluster``: from images to a run folder with its report."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import options
+from .output import evaluation_values, exit_if_interrupted, print_choice, print_json, run_values
+from .parameters import read_parameters
+
+if TYPE_CHECKING:
+    from cgmcr2.runs import Evaluation, RunResult
+
+EPILOG = """\b
+Examples:
+  cgmcr2 cluster photos -k 10 -o run
+  cgmcr2 cluster photos.zip -k auto -o run
+  cgmcr2 cluster photos -k 10 --encoder dinov2-small --set gamma=10 -o run
+  cgmcr2 cluster cifar10 --data DIR -k 10 -o run
+"""
 
 
 def cluster(
     source: options.Images,
     output: options.Output,
     clusters: options.Clusters = None,
-    encoder: Annotated[str, typer.Option("--encoder", help="What turns an image into numbers.")] = "bundled",
-    preset: options.PresetOption = None,
-    seed: options.Seed = None,
+    encoder: options.Encoder = "bundled",
+    preset: options.Preset = None,
+    seed: options.SeedOverConfig = None,
     config: options.Config = None,
     settings: options.Set = None,
     device: options.Device = "auto",
     precision: options.Precision = None,
     data: options.Data = None,
     download: options.Download = False,
-    report: Annotated[bool, typer.Option(help="Write report.html.")] = True,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    as_json: options.Json = False,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Find the groups of your images; a run that was cut short goes on where it was."""
-    from cgmcr2.runs import cluster_images, open_run
+    """Cluster images into a run folder and write its report.
 
-    parameters = options.gather(config, clusters, preset, seed, precision, settings)
-    options.build(parameters)
-    clustering = cluster_images(
+    An interrupted run is resumed. The training images of a named data set are clustered, and its labels are used for
+    evaluation only.
+    """
+    from cgmcr2.pipeline import cluster_images
+    from cgmcr2.runs import Predictor
+
+    parameters = read_parameters(
+        config, clusters=clusters, preset=preset, seed=seed, precision=precision, settings=settings
+    )
+    result = cluster_images(
         source,
         parameters.pop("n_clusters"),
         output,
@@ -42,13 +63,32 @@ def cluster(
         device=device,
         **parameters,
     )
-    options.say_choice(output)
-    typer.echo(f"{len(clustering.ids):,} images in {len(clustering.clusters)} clusters: {output / 'labels.csv'}")
+    evaluation = None
     if data is not None:
-        evaluation = open_run(output, device=device).evaluate(output / "features")
-        typer.echo(f"By the data set's labels: {evaluation.scores}")
+        evaluation = Predictor(result.folder, device=device, model=result.model).evaluate(result.folder.store)
+    if as_json:
+        print_json(
+            {
+                **run_values(result),
+                "report": str(result.folder.report) if result.folder.report.exists() else None,
+                "unreadable": result.errors,
+                "evaluation": evaluation_values(evaluation) if evaluation else None,
+            }
+        )
+    else:
+        _print(result, evaluation)
+    exit_if_interrupted(result)
+
+
+def _print(result: RunResult, evaluation: Evaluation | None) -> None:
+    if result.choice:
+        print_choice(result.choice)
+    folder, clustering = result.folder, result.clustering
+    typer.echo(f"{len(clustering):,} images in {len(clustering.clusters)} clusters: {folder.labels}")
+    if evaluation:
+        typer.echo(f"Against the data set's labels: {evaluation.scores}")
         typer.echo(f"Protocol: {evaluation.protocol}")
-    if (output / "errors.csv").exists():
-        typer.echo(f"Some files could not be read, with the reasons: {output / 'errors.csv'}")
-    if report:
-        typer.echo(f"Look at them: {output / 'report.html'}")
+    if result.errors:
+        typer.echo(f"{result.errors:,} files could not be read: {folder.errors}")
+    if folder.report.exists():
+        typer.echo(f"Report: {folder.report}")

@@ -1,4 +1,4 @@
-"""``cgmcr2 embed``: images in, feature store out."""
+"""``cgmcr2 embed``: from images to a feature store."""
 
 from __future__ import annotations
 
@@ -8,27 +8,46 @@ from typing import Annotated
 
 import typer
 
-from . import options
+from . import choices, options
+from .choices import metavar
+from .output import print_json
+
+EPILOG = """\b
+Examples:
+  cgmcr2 embed photos -o store
+  cgmcr2 embed photos.zip --encoder dinov2-small --dtype float16 -o store
+  cgmcr2 embed cifar10 --data DIR --download -o store
+"""
 
 
 def embed(
     source: options.Images,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The feature store to make (or to go on with).")],
-    encoder: Annotated[str, typer.Option("--encoder", help="What turns an image into numbers.")] = "bundled",
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Feature store; an existing one is updated.")
+    ],
+    encoder: options.Encoder = "bundled",
     batch_size: Annotated[
-        int | None, typer.Option("--batch-size", help="Images at a time.  [default: found by itself]")
+        int | None, typer.Option("--batch-size", metavar="N", help="Images per batch.  [default: automatic]")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", help="Threads that decode.  [default: one a core]")
+        int | None, typer.Option("--workers", metavar="N", help="Decoding threads.  [default: number of cores]")
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option("--dtype", help="On disk: float32, or float16 for half the size.  [default: float32]")
+        choices.StoredType | None,
+        typer.Option(
+            "--dtype", metavar=metavar(choices.StoredType), help="Type of the stored features.  [default: float32]"
+        ),
     ] = None,
     data: options.Data = None,
     download: options.Download = False,
+    as_json: options.Json = False,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Turn images into features; only what is new or changed is computed, also after an interruption."""
+    """Compute the features of images.
+
+    Only new and changed images are computed. An interrupted command is resumed.
+    """
     from cgmcr2.datasets import open_images, save_labels
     from cgmcr2.encoders import load_encoder
     from cgmcr2.features import extract
@@ -45,13 +64,19 @@ def embed(
         dtype=dtype,
         progress=not quiet,
     )
+    rate = store.added / (time.perf_counter() - start)
     if dataset:
         save_labels(store, dataset)
-    rate = f" at {store.added / (time.perf_counter() - start):.0f} images/s" if store.added else ""
-    typer.echo(f"{len(store):,} images, {store.added:,} of them embedded now{rate}: {output}")
     errors = output / "errors.csv"
     if store.errors:
         store.write_errors_csv(errors)
-        typer.echo(f"{len(store.errors):,} could not be read, with the reasons: {errors}")
     else:
         errors.unlink(missing_ok=True)
+    if as_json:
+        values = {"store": str(output), "encoder": model.name, "dim": store.shape[1], "rows": len(store)}
+        print_json({**values, "added": store.added, "unreadable": len(store.errors), "images_per_second": rate})
+        return
+    speed = f", {rate:.0f} images/s" if store.added else ""
+    typer.echo(f"{len(store):,} images, {store.added:,} new{speed}: {output}")
+    if store.errors:
+        typer.echo(f"{len(store.errors):,} files could not be read: {errors}")

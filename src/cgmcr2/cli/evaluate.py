@@ -1,37 +1,48 @@
-"""``cgmcr2 evaluate``: how well the clusters agree with labels that training never saw."""
+"""``cgmcr2 evaluate``: compare the clusters of a run with known labels."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from . import options
+from .output import evaluation_values, print_json
+
+EPILOG = """\b
+Examples:
+  cgmcr2 evaluate run features.npz
+  cgmcr2 evaluate run features.npz --part all --spectral --json
+"""
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
-    features: Annotated[Path, typer.Argument(help="A feature file with labels.")],
-    part: Annotated[
-        str, typer.Option(help="Rows to evaluate where the file has a split: train, test or all.")
-    ] = "test",
-    labels: Annotated[str, typer.Option(help="The array of labels in the file.")] = "labels",
+    run: options.Run,
+    features: Annotated[Path, typer.Argument(metavar="FEATURES", help="Feature file or feature store with labels.")],
+    part: options.Part = "test",
+    labels: Annotated[
+        str, typer.Option("--labels", metavar="NAME", help="Array of labels in the feature file.")
+    ] = "labels",
     spectral: Annotated[
-        bool, typer.Option("--spectral", help="Spectral clustering of the embedding, not the head.")
+        bool, typer.Option("--spectral", help="Evaluate spectral clustering of the embedding, not the cluster head.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: options.Device = "auto",
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Print ACC, NMI, ARI, the size of each cluster, and the protocol."""
-    from cgmcr2.runs import open_run
+    """Compare the clusters of a run with known labels.
 
-    result = open_run(run, device=device).evaluate(features, part=part, labels=labels, spectral=spectral)
+    Prints accuracy (ACC), normalized mutual information (NMI), adjusted Rand index (ARI), the protocol and the size of
+    each cluster.
+    """
+    from cgmcr2.runs import Predictor
+
+    evaluation = Predictor(run, device=device).evaluate(features, part=part, labels=labels, spectral=spectral)
     if as_json:
-        scores = {name: round(value, 6) for name, value in result.scores._asdict().items()}
-        typer.echo(json.dumps({**scores, "sizes": result.sizes, "protocol": str(result.protocol)}))
+        print_json(evaluation_values(evaluation))
         return
-    typer.echo(str(result.scores))
-    typer.echo(f"Protocol: {result.protocol}")
-    typer.echo(f"Sizes: {', '.join(f'{size:,}' for size in result.sizes)}")
+    typer.echo(str(evaluation.scores))
+    typer.echo(f"Protocol: {evaluation.protocol}")
+    typer.echo(f"Sizes: {', '.join(f'{size:,}' for size in evaluation.sizes)}")

@@ -1,38 +1,70 @@
-"""``cgmcr2 export``: the clusters of a run, taken away as folders or as a table."""
+"""``cgmcr2 export``: the clusters of a run as folders of images or as a table."""
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
+from . import choices, options
+from .choices import metavar
+from .output import print_json
+
+logger = logging.getLogger(__name__)
+
+EPILOG = """\b
+Examples:
+  cgmcr2 export run -o sorted
+  cgmcr2 export run --to imagefolder --link symlink -o train
+  cgmcr2 export run --to csv -o clusters.csv
+"""
+MAX_LISTED = 20  # images without an export that are listed on the terminal
+
 
 def export(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="What to make; it must not exist yet.")],
+    run: options.Run,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="PATH", help="Folder or file to write; must not exist.")
+    ],
     to: Annotated[
-        str, typer.Option("--to", help="folders, csv, json, parquet, or imagefolder (folders for training programs).")
+        choices.ExportFormat,
+        typer.Option(
+            "--to",
+            metavar=metavar(choices.ExportFormat),
+            help="Format: folders for people, imagefolder for training programs, or a table.",
+        ),
     ] = "folders",
     link: Annotated[
-        str, typer.Option("--link", help="copy, hardlink or symlink; out of an archive images are always copied.")
+        choices.Link,
+        typer.Option(
+            "--link", metavar=metavar(choices.Link), help="Copy or link images; images in archives are always copied."
+        ),
     ] = "copy",
-    images: Annotated[
-        Path | None, typer.Option("--images", help="Where the images are now, if they have moved since.")
-    ] = None,
+    images: options.MovedImages = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Take the clusters of a run away. Originals are never moved, and nothing is overwritten."""
-    from cgmcr2.clustering import Clustering
-    from cgmcr2.clustering.export import Kind, Link
-    from cgmcr2.clustering.export import export as export_clustering
-    from cgmcr2.report.run import find_images, read_info
+    """Export the clusters of a run as folders or as a table.
 
-    clustering = Clustering.load(run)
-    catalog = find_images(read_info(run), clustering, images) if to in ("folders", "imagefolder") else None
-    result = export_clustering(clustering, output, cast(Kind, to), images=catalog, link=cast(Link, link))
-    typer.echo(f"{result.written:,} images in {len(clustering.clusters)} clusters: {result.path}")
+    The original images stay where they are, and nothing is overwritten. The exit code is 1 if images are missing.
+    """
+    from cgmcr2.clustering.export import export as export_clustering
+    from cgmcr2.runs import RunFolder
+
+    folder = RunFolder(run)
+    catalog = folder.catalog(images) if to in ("folders", "imagefolder") else None
+    result = export_clustering(folder.clustering, output, to, images=catalog, link=link)
+    n_clusters = len(folder.clustering.clusters)
+    if as_json:
+        missing = [{"path": id, "reason": reason} for id, reason in result.missing]
+        print_json({"output": str(result.path), "rows": result.written, "clusters": n_clusters, "missing": missing})
+    else:
+        typer.echo(f"{result.written:,} images in {n_clusters} clusters: {result.path}")
     if result.missing:
-        typer.echo(f"{len(result.missing):,} could not be exported:", err=True)
-        for id, reason in result.missing[:20]:
+        logger.error("%s images could not be exported:", f"{len(result.missing):,}")
+        for id, reason in result.missing[:MAX_LISTED]:
             typer.echo(f"  {id!r}: {reason}", err=True)
         raise typer.Exit(1)

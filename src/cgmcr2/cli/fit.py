@@ -1,4 +1,4 @@
-"""``cgmcr2 fit``: features in, run folder out."""
+"""``cgmcr2 fit``: from features to a run folder."""
 
 from __future__ import annotations
 
@@ -8,29 +8,55 @@ from typing import Annotated
 import typer
 
 from . import options
+from .output import exit_if_interrupted, print_choice, print_json, run_values
+from .parameters import read_parameters
+
+EPILOG = """\b
+Examples:
+  cgmcr2 fit features.npz -k 10 -o run
+  cgmcr2 fit features.npy -k auto --seed 1 -o run
+  cgmcr2 fit features.npz -k 10 --preset paper --set gamma=50 -o run
+  cgmcr2 fit features.npz --config run/run.json -o repeated
+"""
 
 
 def fit(
-    features: Annotated[Path, typer.Argument(help="A feature file (.npy, .npz, .pt, .parquet) or a feature store.")],
+    features: Annotated[
+        Path, typer.Argument(metavar="FEATURES", help="Feature file (.npy, .npz, .pt, .parquet) or feature store.")
+    ],
     output: options.Output,
     clusters: options.Clusters = None,
-    preset: options.PresetOption = None,
-    seed: options.Seed = None,
-    part: Annotated[str, typer.Option(help="Rows to fit where the file has a split: train, test or all.")] = "train",
+    preset: options.Preset = None,
+    seed: options.SeedOverConfig = None,
+    part: options.Part = "train",
     config: options.Config = None,
     settings: options.Set = None,
     device: options.Device = "auto",
     precision: options.Precision = None,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into the run.")
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard logs to the run folder.")
     ] = False,
+    as_json: options.Json = False,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Cluster the rows of a feature file; a run that was cut short goes on where it was."""
+    """Cluster the rows of a feature file into a run folder.
+
+    An interrupted run is resumed.
+    """
+    from cgmcr2.estimator import CgMCR2
     from cgmcr2.runs import fit_features
 
-    parameters = options.gather(config, clusters, preset, seed, precision, settings)
-    model = options.build(parameters, device=device, verbose=not quiet)
-    clustering = fit_features(model, features, output, part=part, tensorboard=tensorboard)
-    options.say_choice(output)
-    typer.echo(f"{len(clustering.ids):,} rows in {sum(clustering.sizes() > 0)} clusters: {output / 'labels.csv'}")
+    parameters = read_parameters(
+        config, clusters=clusters, preset=preset, seed=seed, precision=precision, settings=settings
+    )
+    model = CgMCR2(**parameters, device=device, verbose=not quiet)
+    result = fit_features(model, features, output, part=part, tensorboard=tensorboard)
+    if as_json:
+        print_json(run_values(result))
+    else:
+        if result.choice:
+            print_choice(result.choice)
+        clustering = result.clustering
+        typer.echo(f"{len(clustering):,} rows in {len(clustering.clusters)} clusters: {result.folder.labels}")
+    exit_if_interrupted(result)

@@ -1,108 +1,126 @@
-"""Options that several verbs share, and the settings that come from a file, flags, or both."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-import json
+import logging
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from cgmcr2 import _toml
+from cgmcr2.experiments.choices import Part as PartName
+
+from . import choices
+from .choices import metavar
+from .messages import set_level
+
+
+def _check_device(name: str) -> str:
+    """Reject a device that this machine does not have before any work is done."""
+    if name != "auto":
+        from cgmcr2._device import choose_device
+
+        choose_device(name)
+    return name
+
+
+def _check_seed(seed: int | None) -> int | None:
+    if seed is not None and seed < 0:
+        raise typer.BadParameter(f"{seed} is not an integer of at least 0.")
+    return seed
+
+
+def _set_quiet(quiet: bool) -> bool:
+    if quiet:
+        set_level(logging.WARNING)
+    return quiet
+
+
+def _set_verbose(verbose: bool) -> bool:
+    if verbose:
+        set_level(logging.DEBUG)
+    return verbose
+
 
 Clusters = Annotated[
-    str | None, typer.Option("-k", "--clusters", help="How many clusters to find, or auto.", metavar="N")
+    str | None,
+    typer.Option("-k", "--clusters", metavar="N|auto", help="Number of clusters; auto chooses it from the data."),
 ]
 Images = Annotated[
     Path,
-    typer.Argument(help="A folder of images, a list or CSV of paths, a zip, tar or npz; or a data set's name."),
+    typer.Argument(
+        metavar="SOURCE",
+        help="Folder, list, CSV file or archive (zip, tar, npz) of images, or name of a data set.",
+    ),
 ]
-Output = Annotated[Path, typer.Option("-o", "--output", help="The run folder to make (or to go on with).")]
-PresetOption = Annotated[str | None, typer.Option("--preset", help="auto, paper or reference.  [default: auto]")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Same seed, same machine: same labels.  [default: 0]")]
+ImagesOrFeatures = Annotated[
+    Path, typer.Argument(metavar="SOURCE", help="Images (as for cluster), feature file or feature store.")
+]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of cluster or fit.")]
+Output = Annotated[
+    Path, typer.Option("-o", "--output", metavar="DIR", help="Run folder; an interrupted run in it is resumed.")
+]
+MovedImages = Annotated[
+    Path | None, typer.Option("--images", metavar="PATH", help="Location of the images, if they were moved.")
+]
+Encoder = Annotated[
+    str, typer.Option("--encoder", metavar="NAME", help="Image encoder; cgmcr2 encoders lists the names.")
+]
+Preset = Annotated[
+    choices.Preset | None,
+    typer.Option("--preset", metavar=metavar(choices.Preset), help="Source of the training settings.  [default: auto]"),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        callback=_check_seed,
+        help="Random seed. Results are reproducible on the same machine.",
+    ),
+]
+SeedOverConfig = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        callback=_check_seed,
+        help="Random seed. Results are reproducible on the same machine.  [default: 0]",
+    ),
+]
 Config = Annotated[
     Path | None,
-    typer.Option("--config", help="A .toml of settings, or the run.json of a run to repeat; flags override it."),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Settings from a .toml file, or from the run.json of a run to repeat; options take precedence.",
+    ),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, such as --set gamma=50; see docs/settings.md."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Training setting, such as gamma=50; repeatable."),
+]
+Part = Annotated[
+    PartName, typer.Option("--part", metavar=metavar(PartName), help="Rows to use if the feature file has a split.")
 ]
 Data = Annotated[
-    Path | None, typer.Option("--data", help="Where the files of a data set are; see cgmcr2 datasets.", metavar="DIR")
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Folder of the data set's files; see cgmcr2 datasets."),
 ]
-Download = Annotated[bool, typer.Option("--download", help="Fetch the files of a data set that are not there.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, mps.")]
-Precision = Annotated[str | None, typer.Option("--precision", help="auto, float32 or bfloat16.  [default: auto]")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress bars.")]
-
-
-def gather(
-    config: Path | None,
-    clusters: str | None,
-    preset: str | None,
-    seed: int | None,
-    precision: str | None,
-    settings: list[str] | None,
-) -> dict[str, Any]:
-    """The estimator's parameters: those of the file, overridden by flags. ``n_clusters`` is always among them."""
-    parameters = _read_config(config) if config else {}
-    flags = {"preset": preset, "random_state": seed, "precision": precision}
-    parameters |= {name: value for name, value in flags.items() if value is not None}
-    for item in settings or []:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise ValueError(f"--set {item} has no value; write --set NAME=VALUE.")
-        parameters[name.strip()] = parse(value.strip())
-    if clusters is not None:
-        parameters["n_clusters"] = _number(clusters)
-    if "n_clusters" not in parameters:
-        raise ValueError("The number of clusters is not given; say how many to find, such as -k 10, or -k auto.")
-    return parameters
-
-
-def build(parameters: dict[str, Any], **more: Any) -> Any:
-    """A ``CgMCR2`` with these parameters; an unknown name is said with those there are."""
-    from cgmcr2 import CgMCR2
-
-    known = CgMCR2().get_params()
-    for name in parameters:
-        if name not in known:
-            raise ValueError(f"There is no setting named {name!r}; there are {', '.join(sorted(known))}.")
-    return CgMCR2(**{**parameters, **more})
-
-
-def say_choice(run: Path) -> None:
-    """Where the run chose its number of clusters, say how clear that was and what else it may be."""
-    choice = json.loads((run / "run.json").read_text(encoding="utf-8")).get("choice")
-    if choice:
-        others = ", ".join(map(str, choice["runners_up"]))
-        typer.echo(choice["verdict"] + (f" Other numbers worth a look: {others}." if others else ""))
-
-
-def _number(clusters: str) -> int | str:
-    if clusters == "auto":
-        return clusters
-    if not clusters.isdecimal() or int(clusters) < 2:
-        raise ValueError(f"-k {clusters} is not a number of clusters; give a whole number of at least 2, or auto.")
-    return int(clusters)
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no settings file {path}.")
-    text = path.read_text(encoding="utf-8")
-    try:
-        values = json.loads(text) if path.suffix == ".json" else _toml.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{path} could not be read as settings ({error}).") from error
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold names and values, but holds a {type(values).__name__}.")
-    return dict(values.get("parameters", values))
-
-
-def parse(value: str) -> Any:
-    try:
-        return json.loads(value.lower() if value.lower() in ("true", "false") else value)
-    except json.JSONDecodeError:
-        return value
+Download = Annotated[bool, typer.Option("--download", help="Download missing files of the data set.")]
+Device = Annotated[
+    str, typer.Option("--device", metavar="NAME", callback=_check_device, help="Device: auto, cpu, cuda or mps.")
+]
+Precision = Annotated[
+    choices.Precision | None,
+    typer.Option(
+        "--precision",
+        metavar=metavar(choices.Precision),
+        help="Type of the matrix products in training.  [default: auto]",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", callback=_set_quiet, help="Show warnings and errors only.")]
+Verbose = Annotated[
+    bool, typer.Option("-v", "--verbose", callback=_set_verbose, help="Show details, and tracebacks of errors.")
+]

@@ -1,4 +1,4 @@
-"""``cgmcr2 predict``: labels for images or features that training has not seen."""
+"""``cgmcr2 predict``: cluster new images or features with a trained model."""
 
 from __future__ import annotations
 
@@ -8,27 +8,44 @@ from typing import Annotated
 import typer
 
 from . import options
+from .output import cluster_values, print_json
+
+EPILOG = """\b
+Examples:
+  cgmcr2 predict run new-photos -o new.csv
+  cgmcr2 predict run features.npz --part test -o test.csv
+"""
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
-    source: Annotated[Path, typer.Argument(help="Images (as for cluster), a feature file or a feature store.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The table to write.")] = Path("labels.csv"),
-    part: Annotated[str, typer.Option(help="Rows of a feature file with a split: train, test or all.")] = "all",
+    run: options.Run,
+    source: options.ImagesOrFeatures,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="CSV file to write.")] = Path(
+        "labels.csv"
+    ),
+    part: options.Part = "all",
     device: options.Device = "auto",
+    as_json: options.Json = False,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Give each image or row its cluster, with confidence and margin; the same rows always get the same answer."""
+    """Assign new images or rows to the clusters of a run.
+
+    Writes the cluster, its name, the confidence, the margin and the outlier score of each. Prediction is deterministic.
+    """
     from cgmcr2._files import replacing
     from cgmcr2.clustering import write_csv
     from cgmcr2.features.sources import is_features
-    from cgmcr2.runs import open_run, predict_images
+    from cgmcr2.runs import Predictor
 
-    opened = open_run(run, device=device)
+    predictor = Predictor(run, device=device)
     if is_features(source):
-        clustering = opened.predict_features(source, part=part)
+        clustering = predictor.predict_features(source, part=part)
     else:
-        clustering = predict_images(opened, source, progress=not quiet)
+        clustering = predictor.predict_images(source, progress=not quiet)
     with replacing(output) as temporary:
         write_csv(temporary, clustering.records())
-    typer.echo(f"{len(clustering.ids):,} labelled: {output}")
+    if as_json:
+        print_json({"labels": str(output), "rows": len(clustering), "clusters": cluster_values(clustering)})
+    else:
+        typer.echo(f"{len(clustering):,} labels: {output}")

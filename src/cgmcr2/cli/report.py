@@ -1,28 +1,46 @@
-"""``cgmcr2 report``: the page that shows a run, written again."""
+"""``cgmcr2 report``: write the report of a run again."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
+from . import choices, options
+from .choices import metavar
+from .output import print_json
+
+EPILOG = """\b
+Examples:
+  cgmcr2 report run
+  cgmcr2 report run --images moved-photos --map pca -o page.html
+"""
+
 
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    run: options.Run,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The page to write.  [default: report.html in the run]")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Page to write.  [default: report.html in the run folder]"),
     ] = None,
-    images: Annotated[
-        Path | None, typer.Option("--images", help="Where the images are now, if they have moved since.")
-    ] = None,
+    images: options.MovedImages = None,
     map_method: Annotated[
-        str, typer.Option("--map", help="How the map is laid out: auto, tsne, pca or umap.")
+        choices.MapMethod, typer.Option("--map", metavar=metavar(choices.MapMethod), help="Projection of the map.")
     ] = "auto",
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
 ) -> None:
-    """Show a run on one page that opens without a network: galleries, map, similarities, curves, settings."""
-    from cgmcr2.report.projection import Method
-    from cgmcr2.report.run import report_run
+    """Write the report of a run: one HTML page that works offline.
 
-    path = report_run(run, output, images=images, map_method=cast(Method, map_method))
-    typer.echo(f"Look at it ({path.stat().st_size / 1e6:.1f} MB): {path}")
+    It shows the clusters' images, a map, similarities, training curves and settings.
+    """
+    from cgmcr2.report import report_run
+
+    path = report_run(run, output, images=images, map_method=map_method)
+    size = path.stat().st_size
+    if as_json:
+        print_json({"report": str(path), "bytes": size})
+    else:
+        typer.echo(f"Report ({size / 1e6:.1f} MB): {path}")
