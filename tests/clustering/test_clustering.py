@@ -1,4 +1,4 @@
-"""A Clustering keeps its promises: what is typical and doubtful, stable numbers, an exact round trip through files."""
+"""Clustering: inspection, edits, and the round trip through files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_representatives_lie_along_the_clusters_main_direction() -> None:
     assert len(c.representatives(0, n=3)) == 3
 
 
-def test_a_doubtful_image_is_not_typical() -> None:
+def test_an_uncertain_image_is_not_typical() -> None:
     Z = np.tile([1.0, 0.0], (3, 1))
     c = Clustering(["a", "b", "c"], [0, 0, 0], embedding=Z, confidence=[0.9, 0.3, 0.8], margin=[0.8, 0.1, 0.7])
     assert c.representatives(0).tolist() == [0, 2, 1]
@@ -84,7 +84,7 @@ def test_rename_returns_a_new_value() -> None:
         renamed.labels[0] = 3
 
 
-def test_names_can_change_places_at_once() -> None:
+def test_names_can_be_swapped_at_once() -> None:
     c = Clustering(["a", "b"], [0, 1], names=["dogs", "cats"])
     assert c.with_names(["cats", "dogs"]).names == ["cats", "dogs"]
     with pytest.raises(ValueError, match="Two clusters are called"):
@@ -104,7 +104,7 @@ def test_merge_keeps_the_other_numbers_and_adds_probabilities() -> None:
     taken = np.isin(c.labels, [1, 3])
     np.testing.assert_allclose(m.confidence[taken], c.probabilities[taken][:, [1, 3]].sum(1), rtol=1e-6)
     assert m.merged == {1: 3}
-    assert m.merge([0, 3]).merged == {1: 0, 3: 0}  # what had gone to 3 is now in 0
+    assert m.merge([0, 3]).merged == {1: 0, 3: 0}  # what was merged into 3 is now in 0
 
 
 def test_merged_probabilities_follow_the_models_numbers() -> None:
@@ -119,17 +119,20 @@ def test_merged_probabilities_follow_the_models_numbers() -> None:
     ("act", "message"),
     [
         (lambda c: c.rename(1, "Cluster 2"), "Two clusters are called 'Cluster 2'"),
-        (lambda c: c.rename(1, "  "), "name is empty"),
+        (lambda c: c.rename(1, "  "), "is empty; give it"),
         (lambda c: c.rename("cats", "dogs"), "no cluster called 'cats'"),
-        (lambda c: c.representatives(9), r"no cluster 9: clusters are 0 \.\.\. 3"),
+        (lambda c: c.representatives(9), r"no cluster 9; clusters are 0 \.\.\. 3"),
         (lambda c: c.rows(-1), "no cluster -1"),
         (lambda c: c.merge([1, 1]), "at least two different clusters"),
-        (lambda c: Clustering(["a", "a"], [0, 1]), "same id"),
-        (lambda c: Clustering(["a"], [0, 1]), r"labels has the shape \(2,\), but 1 ids need \(1,\)"),
-        (lambda c: Clustering(["a"], [-1]), "go from -1 to -1"),
+        (lambda c: Clustering(["a", "a"], [0, 1]), "the same id"),
+        (lambda c: Clustering(["a"], [0, 1]), r"labels has shape \(2,\), but 1 ids need shape \(1,\)"),
+        (lambda c: Clustering(["a"], [-1]), "range from -1 to -1"),
         (lambda c: Clustering(["a"], [3], names=["x"]), "with 1 names"),
-        (lambda c: Clustering(["a"], [0], embedding=[1.0]), "embedding has the shape"),
-        (lambda c: Clustering(["a"], [0], probabilities=[[1.0, 0]], names=["x"]), "2 columns of probabilities"),
+        (lambda c: Clustering(["a"], [0], embedding=[1.0]), "embedding has shape"),
+        (
+            lambda c: Clustering(["a"], [0], probabilities=[[1.0, 0]], names=["x"]),
+            "probabilities have 2 columns, but there are 1 names",
+        ),
     ],
 )
 def test_bad_input_is_one_clear_sentence(act: object, message: str) -> None:
@@ -140,10 +143,10 @@ def test_bad_input_is_one_clear_sentence(act: object, message: str) -> None:
 def test_saved_and_loaded_is_equal_whatever_the_file_names(tmp_path: Path) -> None:
     n = len(ODD_NAMES)
     c = example(n).merge([0, 1], 'the "first", both')
-    c = Clustering(**{**vars(c), "ids": ODD_NAMES})
+    c = c._with(ids=ODD_NAMES)
     c.save(tmp_path)
     assert Clustering.load(tmp_path) == c
-    assert b"caf\xe9.jpg" in (tmp_path / "labels.csv").read_bytes()  # the very bytes of the file's name
+    assert b"caf\xe9.jpg" in (tmp_path / "labels.csv").read_bytes()  # the original bytes of the file name
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "clusters.csv",
         "clusters.json",
@@ -169,7 +172,7 @@ def test_round_trip_of_any_text_and_any_float(
 def test_saving_again_replaces_what_was_there(tmp_path: Path) -> None:
     c = example()
     c.save(tmp_path)
-    loaded = Clustering.load(tmp_path)  # its arrays are still mapped from the files that are replaced now
+    loaded = Clustering.load(tmp_path)  # its arrays are mapped from the files that are replaced
     changed = loaded.merge([0, 1])
     changed.save(tmp_path)
     assert Clustering.load(tmp_path) == changed
@@ -188,7 +191,7 @@ def test_labels_csv_alone_is_enough(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.confidence, c.confidence)
 
 
-def test_labels_csv_is_what_other_programs_read(tmp_path: Path) -> None:
+def test_labels_csv_is_standard_csv(tmp_path: Path) -> None:
     example(5).save(tmp_path)
     with (tmp_path / "labels.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -207,7 +210,7 @@ def test_loading_what_is_not_a_run(tmp_path: Path) -> None:
         Clustering.load(tmp_path)
 
 
-def test_no_images_at_all(tmp_path: Path) -> None:
+def test_empty_clustering(tmp_path: Path) -> None:
     c = Clustering([], [])
     c.save(tmp_path)
     assert Clustering.load(tmp_path) == c

@@ -6,12 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cgmcr2._arrays import unit_rows
 from cgmcr2.clustering import Clustering
-from cgmcr2.clustering.geometry import cluster_facts, outlier_scores
-
-
-def unit(Z: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-    return np.asarray(Z / np.linalg.norm(Z, axis=1, keepdims=True))
+from cgmcr2.clustering.geometry import cluster_energy, outlier_scores, second_moment, summarize_clusters
 
 
 def test_a_row_that_lies_across_its_cluster_is_the_most_unusual() -> None:
@@ -19,31 +16,31 @@ def test_a_row_that_lies_across_its_cluster_is_the_most_unusual() -> None:
     labels = np.arange(100) % 2
     Z = np.eye(4)[labels] * 5 + random.standard_normal((100, 4)) * 0.3
     Z[7] = [0, 0, 0, 1]
-    scores = outlier_scores(unit(Z), labels)
+    scores = outlier_scores(unit_rows(Z), labels)
     assert scores.argmax() == 7
     assert scores[7] == np.float32(0.99)  # more unusual than 99 of 100
     assert np.sort(scores)[50] == pytest.approx(0.5, abs=0.02)
-    flipped = unit(Z) * random.choice([-1, 1], 100)[:, None]  # a subspace has no direction
+    flipped = unit_rows(Z) * random.choice([-1, 1], 100)[:, None]  # a subspace has no direction
     np.testing.assert_allclose(outlier_scores(flipped, labels), scores)
 
 
-def test_rows_labelled_later_are_compared_with_those_that_were_fitted() -> None:
+def test_new_rows_are_compared_with_the_fitted_ones() -> None:
     labels = np.arange(40) % 2
     random = np.random.default_rng(1)
-    known = unit(np.eye(3)[labels] * 5 + random.standard_normal((40, 3)) * 0.3)
+    known = unit_rows(np.eye(3)[labels] * 5 + random.standard_normal((40, 3)) * 0.3)
     new = np.array([[0.0, 0, 1], known[0], [1, 0, 0]])
     scores = outlier_scores(new, np.array([0, 0, 5]), (known, labels))
-    assert scores[0] == 1  # like none that was fitted
+    assert scores[0] == 1  # unlike every fitted row
     assert scores[1] == outlier_scores(known, labels)[0]
-    assert scores[2] == 1  # in a cluster that no fitted row is in
+    assert scores[2] == 1  # in a cluster without fitted rows
 
 
 def test_no_rows() -> None:
     assert len(outlier_scores(np.empty((0, 2)), np.empty(0, dtype=np.int64))) == 0
-    assert cluster_facts(Clustering([], [])) == []
+    assert summarize_clusters(Clustering([], [])) == []
 
 
-def test_clusters_csv_says_size_cohesion_and_confusion(tmp_path: Path) -> None:
+def test_clusters_csv_has_size_cohesion_and_confusion(tmp_path: Path) -> None:
     c = Clustering(
         ["a", "b", "c", "d"],
         [0, 0, 2, 2],
@@ -61,11 +58,16 @@ def test_clusters_csv_says_size_cohesion_and_confusion(tmp_path: Path) -> None:
     assert (dogs["confused_with"], float(dogs["confusion"])) == ("", 0.0)
 
 
-def test_what_a_run_does_not_have_is_left_empty() -> None:
-    (fact,) = cluster_facts(Clustering(["a"], [0]))
-    assert (fact.cohesion, fact.confused_with) == (None, None)
+def test_missing_values_are_none() -> None:
+    (summary,) = summarize_clusters(Clustering(["a"], [0]))
+    assert (summary.cohesion, summary.confused_with) == (None, None)
 
 
-def test_a_table_of_the_first_release_is_still_read(tmp_path: Path) -> None:
-    (tmp_path / "labels.csv").write_text("path,cluster,name,confidence,margin\na,0,cats,0.9,0.8\n")
-    assert Clustering.load(tmp_path).outlier.tolist() == [0]
+def test_the_mean_energy_of_a_cluster_is_the_squared_norm_of_its_moment() -> None:
+    rng = np.random.default_rng(0)
+    Z, labels = unit_rows(rng.standard_normal((50, 4))), rng.integers(3, size=50)
+    energy = cluster_energy(Z, labels)
+    for cluster in range(3):
+        C = second_moment(Z[labels == cluster])
+        assert energy[labels == cluster].mean() == pytest.approx((C * C).sum())
+        assert energy[labels == cluster] == pytest.approx([z @ C @ z for z in Z[labels == cluster]])

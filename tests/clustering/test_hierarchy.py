@@ -46,7 +46,7 @@ def test_the_tree_joins_what_is_near_and_puts_it_side_by_side() -> None:
     assert tree.groups(1) == [[0, 2, 4]]
     assert tree.groups(3) == [[0], [2], [4]]
     assert abs(tree.order.index(0) - tree.order.index(2)) == 1
-    with pytest.raises(ValueError, match="3 clusters cannot be joined into 4; ask for 1 to 3"):
+    with pytest.raises(ValueError, match="3 clusters cannot be merged into 4; ask for 1 to 3"):
         tree.groups(4)
 
 
@@ -68,7 +68,7 @@ def test_fewer_clusters_are_merges_that_keep_numbers_and_the_largest_name() -> N
 
 
 def test_without_an_embedding_there_is_no_tree() -> None:
-    with pytest.raises(ValueError, match="no embedding"):
+    with pytest.raises(ValueError, match="needs the embedding"):
         Clustering(["a", "b"], [0, 1]).with_clusters(1)
 
 

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from cgmcr2._random import mix
 from cgmcr2.training.batches import Batches
 
 
@@ -44,7 +43,3 @@ def test_half_are_neighbours_of_the_others() -> None:
     rows = set(Batches(20, 2, seed=0, neighbours=neighbours).rows(0))
     assert points < rows
     assert all(any(row in neighbours[point] for point in points) for row in rows - points)
-
-
-def test_mix_has_no_clashes_nearby() -> None:
-    assert len({mix(seed, step) for seed in range(30) for step in range(30)}) == 900

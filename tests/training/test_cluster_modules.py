@@ -1,4 +1,4 @@
-"""The other cluster modules: what they find, what is learned from it, and who labels new rows."""
+"""The cluster modules of the paper's ablation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cgmcr2 import CgMCR2
 from cgmcr2.evaluation import score_labels
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
 from cgmcr2.training import Settings, resolve, train
-from cgmcr2.training.cluster_modules import cluster, memberships
+from cgmcr2.training.cluster_modules import BatchClustering, cluster_rows
 
 MODULES = ("k-means", "spectral", "ensc")
 
@@ -28,7 +28,9 @@ def blobs(n: int = 90, D: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarra
 @pytest.mark.parametrize("module", MODULES)
 def test_each_module_finds_the_clusters_of_a_batch(module: str) -> None:
     X, y = blobs()
-    Pi = memberships(torch.from_numpy(X).requires_grad_(), 3, module, 5, seed=2**40)
+    settings = Settings(cluster_module=module, s=5)  # type: ignore[arg-type]
+    Z = torch.from_numpy(X).requires_grad_()
+    Pi = BatchClustering(settings, 3, warmup_steps=0, seed=2**40).memberships(Z, torch.empty(0), step=0)
     assert Pi.shape == (1, 90, 3)
     assert not Pi.requires_grad
     assert torch.equal(Pi.sum(-1), torch.ones(1, 90))
@@ -36,14 +38,16 @@ def test_each_module_finds_the_clusters_of_a_batch(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_fewer_rows_than_clusters_are_no_error(module: str) -> None:
-    assert len(cluster(F.normalize(torch.randn(4, 3)).numpy(), 6, module, 10, 0)) == 4
+def test_fewer_rows_than_clusters(module: str) -> None:
+    assert len(cluster_rows(F.normalize(torch.randn(4, 3)).numpy(), 6, module, 10, 0)) == 4
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_the_estimator_predicts_by_the_nearest_direction_and_is_saved(module: str, tmp_path: Path) -> None:
     (X, y), (new, y_new) = blobs(), blobs(30, seed=1)
-    model = CgMCR2(3, cluster_module=module, hidden_dim=32, warmup_epochs=3, finetune_epochs=5).fit(X)
+    model = CgMCR2(
+        3, settings={"cluster_module": module, "hidden_dim": 32, "warmup_epochs": 3, "finetune_epochs": 5}
+    ).fit(X)
     assert score_labels(y, model.labels_).acc == 1
     assert score_labels(y_new, model.predict(new)).acc == 1
     directions = np.stack([model.transform(X)[model.labels_ == l].mean(0) for l in range(3)])
@@ -53,31 +57,31 @@ def test_the_estimator_predicts_by_the_nearest_direction_and_is_saved(module: st
     np.testing.assert_array_equal(CgMCR2.load(tmp_path).predict_proba(new), model.predict_proba(new))
 
 
-def test_the_loss_is_the_rate_reduction_and_its_time_is_kept() -> None:
+def test_the_loss_is_the_rate_reduction() -> None:
     X, _ = blobs()
     settings = Settings(
         cluster_module="k-means", hidden_dim=16, embedding_dim=4, batch_size=90, warmup_epochs=2, finetune_epochs=1
     )
-    trained = train(X, 3, settings)
+    trained = train(X, 3, settings, precision="float32")
     first, last = trained.history[0], trained.history[-1]
     assert first["stage"] == "warm-up"
     assert first["loss"] == pytest.approx(-first["R"])
     assert "module_seconds" not in first
     assert last["cut"] == last["penalty"] == 0
     assert last["loss"] == pytest.approx(last["Rc"] - last["R"], abs=1e-4)
-    assert 0 < last["module_seconds"] < last["seconds"] * len(trained.history)
-    # one step of lr 0 later the same rows, clustered by hand, have the same rates
-    frozen = train(X, 3, dataclasses.replace(settings, lr=1e-12, warmup_epochs=0))
+    assert last["module_seconds"] > 0
+    # without an effective update, the rates of the first step are those of the final embedding
+    frozen = train(X, 3, dataclasses.replace(settings, lr=1e-12, warmup_epochs=0), precision="float32")
     Z = frozen.network.train().embed(torch.from_numpy(X))[0]
-    Pi = memberships(Z, 3, "k-means", 10, 0)
+    Pi = F.one_hot(torch.from_numpy(cluster_rows(Z.detach().numpy(), 3, "k-means", 10, 0)), 3).float()
     record = frozen.history[0]
     assert record["R"] == pytest.approx(coding_rate(Z, 0.5).item(), rel=1e-4)
     assert record["Rc"] == pytest.approx(cluster_coding_rate(Z, Pi, 0.5).item(), rel=1e-2)
 
 
-def test_a_preset_drops_what_concerns_heads_and_refuses_it_where_it_is_given() -> None:
+def test_presets_drop_head_settings_and_refuse_given_ones() -> None:
     settings = resolve("auto", 1000, 10, 64, {"cluster_module": "spectral"})
-    assert (settings.n_heads, settings.guide, settings.act_on_collapse) == (1, 0.0, False)
+    assert (settings.n_heads, settings.consensus_weight, settings.act_on_collapse) == (1, 0.0, False)
     with pytest.raises(ValueError, match="cluster_module='ensc' has no cluster heads, but n_heads is 4"):
         resolve("auto", 1000, 10, 64, {"cluster_module": "ensc", "n_heads": 4})
     with pytest.raises(ValueError, match="cluster_module must be one of 'head', 'k-means', 'spectral', 'ensc'"):
