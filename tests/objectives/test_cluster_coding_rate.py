@@ -68,9 +68,9 @@ def test_values_by_hand() -> None:
     assert cluster_coding_rate(Z, torch.tensor([[1.0, 0.0]]).repeat(6, 1), 0.5).item() == pytest.approx(2 * log(5.0))
 
 
-def close(got: Tensor, expected: Tensor, relative: float = 1e-5) -> None:
+def close(actual: Tensor, expected: Tensor, relative: float = 1e-5) -> None:
     """Assert equality up to a fraction of the largest entry."""
-    torch.testing.assert_close(got, expected, rtol=relative, atol=relative * expected.abs().max().item())
+    torch.testing.assert_close(actual, expected, rtol=relative, atol=relative * expected.abs().max().item())
 
 
 SHAPES = [(60, 8, 5), (10, 24, 3), (30, 4, 1), (1, 3, 2), (40, 3, 40)]
@@ -82,11 +82,11 @@ def test_equals_the_naive_implementation(n: int, d: int, k: int, kind: str) -> N
     Z = embedding(n, d)
     Pi = {"soft": memberships(n, k), "sharp": memberships(n, k, 20.0), "hard": one_hot(n, k)}[kind]
     exact = functools.partial(cluster_coding_rate, gradient="all")
-    got, expected = value_and_gradients(exact, Z, Pi, 0.5), value_and_gradients(naive, Z, Pi, 0.5)
-    close(got[0], expected[0], 1e-6)
-    close(got[1], expected[1])
+    actual, expected = value_and_gradients(exact, Z, Pi, 0.5), value_and_gradients(naive, Z, Pi, 0.5)
+    close(actual[0], expected[0], 1e-6)
+    close(actual[1], expected[1])
     nonempty = Pi.sum(0) > 0  # the gradient of an empty cluster is zero by convention
-    close(got[2][:, nonempty], expected[2][:, nonempty])
+    close(actual[2][:, nonempty], expected[2][:, nonempty])
 
 
 @pytest.mark.parametrize(("n", "d", "k"), SHAPES)
@@ -97,11 +97,11 @@ def test_gradient_through_a_softmax(n: int, d: int, k: int, sharpness: float) ->
     def through_softmax(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return lambda Z, logits, eps: function(Z, torch.softmax(logits, -1), eps)
 
-    got = value_and_gradients(through_softmax(cluster_coding_rate), embedding(n, d), logits, 0.5)
+    actual = value_and_gradients(through_softmax(cluster_coding_rate), embedding(n, d), logits, 0.5)
     expected = value_and_gradients(through_softmax(naive), embedding(n, d), logits, 0.5)
-    close(got[0], expected[0], 1e-6)
-    close(got[1], expected[1])
-    torch.testing.assert_close(got[2], expected[2], rtol=1e-5, atol=1e-7)
+    close(actual[0], expected[0], 1e-6)
+    close(actual[1], expected[1])
+    torch.testing.assert_close(actual[2], expected[2], rtol=1e-5, atol=1e-7)
 
 
 def mixed(tail: float, n: int = 200) -> Tensor:
@@ -126,15 +126,15 @@ def test_small_large_and_diffuse_clusters_in_one_call(gradient: Gradient) -> Non
     members = [m for m in sizes if m is not None]
     assert min(members) <= 8  # members x members
     assert (max(members) > 8) == (gradient == "members")  # d x d
-    got = value_and_gradients(functools.partial(cluster_coding_rate, gradient=gradient), Z, Pi, 0.5)
+    actual = value_and_gradients(functools.partial(cluster_coding_rate, gradient=gradient), Z, Pi, 0.5)
     expected = [value_and_gradients(naive, Z, head, 0.5) for head in Pi]
-    close(got[0], torch.stack([result[0] for result in expected]), 1e-6)
-    close(got[1], torch.stack([result[1] for result in expected]).sum(0))
+    close(actual[0], torch.stack([result[0] for result in expected]), 1e-6)
+    close(actual[1], torch.stack([result[1] for result in expected]).sum(0))
     dPi = torch.stack([result[2] for result in expected])
     if gradient == "all":
-        close(got[2], dPi)
+        close(actual[2], dPi)
     else:
-        close(got[2] * Pi, dPi * Pi)
+        close(actual[2] * Pi, dPi * Pi)
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-6])
@@ -145,24 +145,24 @@ def test_error_is_below_the_tolerance(cluster: int, tolerance: float) -> None:
     assert counts.tolist() == [5, 40, 155, 200, 0]  # only the tails are left out
     Pi = Pi[:, [cluster]]
     rate = functools.partial(cluster_coding_rate, tolerance=tolerance, gradient="all")
-    got, expected = value_and_gradients(rate, Z, Pi, 0.5), value_and_gradients(naive, Z, Pi, 0.5)
-    error = (1 - got[0] / expected[0]).item()
+    actual, expected = value_and_gradients(rate, Z, Pi, 0.5), value_and_gradients(naive, Z, Pi, 0.5)
+    error = (1 - actual[0] / expected[0]).item()
     assert error <= tolerance
     if cluster == 0:
         assert error > 0.01 * tolerance  # the test covers left-out memberships
     bound = tolerance * math.log(1 + 8 / 0.25)
-    close(got[1], expected[1], bound)
-    close(got[2], expected[2], bound)
+    close(actual[1], expected[1], bound)
+    close(actual[2], expected[2], bound)
 
 
 @pytest.mark.parametrize("sharpness", [1.0, 30.0])
 def test_float32_precision(sharpness: float) -> None:
     Z, Pi = embedding(300, 64), memberships(300, 60, sharpness)
-    got = value_and_gradients(cluster_coding_rate, Z.float(), Pi.float(), 0.5)
+    actual = value_and_gradients(cluster_coding_rate, Z.float(), Pi.float(), 0.5)
     expected = value_and_gradients(naive, Z, Pi, 0.5)
-    close(got[0].double(), expected[0], 1e-6)
-    close(got[1].double(), expected[1])
-    close((got[2] * Pi).double(), expected[2] * Pi)
+    close(actual[0].double(), expected[0], 1e-6)
+    close(actual[1].double(), expected[1])
+    close((actual[2] * Pi).double(), expected[2] * Pi)
 
 
 def test_value_without_gradient_and_gradient_with_respect_to_one_input() -> None:
@@ -229,9 +229,9 @@ def test_gradient_of_weighted_heads(sharpness: float) -> None:
     Z = embedding(20, 4).requires_grad_()
     Pi = torch.stack([memberships(20, 3, sharpness), memberships(20, 3, sharpness, seed=2)])
     weights = torch.tensor([2.0, -3.0], dtype=torch.float64)
-    (got,) = torch.autograd.grad((weights * cluster_coding_rate(Z, Pi, 0.5)).sum(), Z)
+    (actual,) = torch.autograd.grad((weights * cluster_coding_rate(Z, Pi, 0.5)).sum(), Z)
     (expected,) = torch.autograd.grad(2 * naive(Z, Pi[0], 0.5) - 3 * naive(Z, Pi[1], 0.5), Z)
-    torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("tiny", [0.0, 1e-300, 1e-30, 1e-9])
@@ -258,8 +258,8 @@ def test_duplicate_and_zero_rows() -> None:
     Z = embedding(3, 6).repeat(10, 1)
     Z[4] = 0
     Pi = memberships(30, 3)
-    got, expected = value_and_gradients(cluster_coding_rate, Z, Pi, 0.2), value_and_gradients(naive, Z, Pi, 0.2)
-    for a, b in zip(got, expected, strict=True):
+    actual, expected = value_and_gradients(cluster_coding_rate, Z, Pi, 0.2), value_and_gradients(naive, Z, Pi, 0.2)
+    for a, b in zip(actual, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 

@@ -117,7 +117,7 @@ print("correct")
 
 
 def test_rates_are_correct_after_changing_the_number_of_threads() -> None:
-    # LU-based logdet is silently wrong in some builds after such a change; a process of its own isolates it
+    # LU-based logdet is silently wrong in some builds after such a change, hence the separate process
     process = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr
     assert process.stdout == "correct\n"  # no error output of a linear algebra library before it

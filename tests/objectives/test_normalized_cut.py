@@ -62,20 +62,20 @@ def test_hard_partitions_by_brute_force() -> None:
 @pytest.mark.parametrize(("n", "k"), [(20, 4), (7, 2), (40, 40), (300, 5)])
 def test_equals_the_naive_implementation(n: int, k: int, sparse: bool, penalty: str) -> None:
     A, Pi = graph(n, density=0.02), memberships(n, k).requires_grad_()
-    got = normalized_cut(Pi, edges_of(A) if sparse else A, 7.0, penalty=penalty)  # type: ignore[arg-type]
+    actual = normalized_cut(Pi, edges_of(A) if sparse else A, 7.0, penalty=penalty)  # type: ignore[arg-type]
     expected = naive(Pi, A, 7.0, penalty)
-    torch.testing.assert_close(got, expected)
-    torch.testing.assert_close(torch.autograd.grad(got, Pi), torch.autograd.grad(expected, Pi))
+    torch.testing.assert_close(actual, expected)
+    torch.testing.assert_close(torch.autograd.grad(actual, Pi), torch.autograd.grad(expected, Pi))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_paper_affinity(sparse: bool) -> None:
     Z, Pi = functional.normalize(torch.randn(200, 10, dtype=torch.float64)), memberships(200, 6).requires_grad_()
     edges = cosine_topk(Z, 5)
-    got = normalized_cut(Pi, edges if sparse else edges.dense(), 3.0)
+    actual = normalized_cut(Pi, edges if sparse else edges.dense(), 3.0)
     expected = naive(Pi, edges.dense(), 3.0)
-    torch.testing.assert_close(got, expected)
-    torch.testing.assert_close(torch.autograd.grad(got, Pi), torch.autograd.grad(expected, Pi))
+    torch.testing.assert_close(actual, expected)
+    torch.testing.assert_close(torch.autograd.grad(actual, Pi), torch.autograd.grad(expected, Pi))
 
 
 @pytest.mark.parametrize("penalty", ["squared", "norm"])

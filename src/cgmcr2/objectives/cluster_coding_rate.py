@@ -148,9 +148,9 @@ def _member_counts(mass: Tensor, alpha: float, tolerance: float) -> Tensor:
     budget = budget.masked_fill(total.isinf(), torch.nan)  # keep all rows, so that non-finite input gives NaN
     counts = torch.full_like(total, n, dtype=torch.int64)
     for factor in (1, 8, 64):  # a threshold of budget / n is always safe; a higher one is safe if few rows are near it
-        kept = mass > (budget * (factor / n)).unsqueeze(-1)
-        safe = mass.masked_fill(kept, 0).sum(-1) <= budget
-        counts = torch.where(safe, kept.sum(-1), counts)
+        members = mass > (budget * (factor / n)).unsqueeze(-1)
+        safe = mass.masked_fill(members, 0).sum(-1) <= budget
+        counts = torch.where(safe, members.sum(-1), counts)
     return counts
 
 
