@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,54 +103,51 @@ def reproduce(
             "A table or figure, --features and --output are needed, as in: cgmcr2 reproduce table-6 --features DIR "
             "-o DIR; --list shows the tables and figures."
         )
-    job = _Reproduction(
-        features or output,  # items without data sets need no features
-        output,
-        {
-            "data": data,
-            "download": download,
-            "encoder": encoder,
-            "only": split_names(only),
-            "quick": quick,
-            "rows": rows,
-            "progress": not quiet,
-        },
-        {"seeds": seeds, "protocol": protocol, "limit": limit, "in_process": in_process},
-        parse_method_settings(settings or [], default="paper"),
-    )
-    results = []
-    for item in selected:
-        try:
-            text, paths, result = job.run(item)
-        except (OSError, ValueError) as error:
-            if len(selected) == 1:
-                raise
-            text, paths, result = f"{item.number} is left out: {error}\n", [], {"name": item.name, "error": str(error)}
-        results.append({**result, "files": [str(path) for path in paths]})
-        if not as_json:
-            typer.echo(text)
-            if paths:
-                typer.echo(f"Saved: {paths[0]}, {', '.join(path.suffix for path in paths[1:])}\n")
+    shared = {
+        "data": data,
+        "download": download,
+        "encoder": encoder,
+        "only": split_names(only),
+        "quick": quick,
+        "rows": rows,
+        "progress": not quiet,
+    }
+    table_options = {"seeds": seeds, "protocol": protocol, "limit": limit, "in_process": in_process}
+    method_settings = parse_method_settings(settings or [], default="paper")
+    # items without data sets need no folder of features
+    reproduction = _Reproduction(features or output, output, shared, table_options, method_settings)
+    results = [_reproduce_item(item, reproduction, alone=len(selected) == 1, as_json=as_json) for item in selected]
     if as_json:
         print_json({"results": results})
 
 
-class _Reproduction:
-    """Reproduce one table or figure after the other with the same options."""
+def _reproduce_item(item: PaperItem, reproduction: _Reproduction, *, alone: bool, as_json: bool) -> dict[str, Any]:
+    """Reproduce one table or figure and print it; if there are others, an error does not keep them from running."""
+    try:
+        text, paths, values = reproduction.run(item)
+    except (OSError, ValueError) as error:
+        if alone:
+            raise
+        text, paths, values = f"{item.number} is left out: {error}\n", [], {"name": item.name, "error": str(error)}
+    if not as_json:
+        typer.echo(text)
+        if paths:
+            typer.echo(f"Saved: {paths[0]}, {', '.join(path.suffix for path in paths[1:])}\n")
+    return {**values, "files": [str(path) for path in paths]}
 
-    def __init__(
-        self,
-        features: Path,
-        output: Path,
-        shared: dict[str, Any],
-        table_options: dict[str, Any],
-        settings: dict[str, dict[str, Any]],
-    ) -> None:
-        self.features, self.output = features, output
-        self.shared, self.table_options, self.settings = shared, table_options, settings
+
+@dataclasses.dataclass(frozen=True)
+class _Reproduction:
+    """The options of the command, applied to one table or figure after the other."""
+
+    features: Path
+    output: Path
+    shared: dict[str, Any]  # options of tables and figures
+    table_options: dict[str, Any]
+    settings: dict[str, dict[str, Any]]  # by method
 
     def run(self, item: PaperItem) -> tuple[str, list[Path], dict[str, Any]]:
-        """Return the text for the terminal, the files and the JSON values."""
+        """Return the text for the terminal, the files and the values for JSON."""
         from cgmcr2.experiments.figures import PaperFigure, draw_figure
         from cgmcr2.experiments.figures.sensitivity import SETTINGS, save_sensitivity
         from cgmcr2.experiments.tables import reproduce_table

@@ -1,4 +1,4 @@
-"""Numbers about clusters, each with the protocol it was obtained by."""
+"""Scores of clusterings against known classes, and the protocol that a score was obtained by."""
 
 from .metrics import Scores, clustering_accuracy, score_labels
 from .protocol import Protocol

@@ -1,4 +1,4 @@
-"""How well clusters agree with known classes."""
+"""External clustering metrics: accuracy, normalized mutual information and adjusted Rand index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.metrics.cluster import contingency_matrix
 
 
 class Scores(NamedTuple):
-    """Agreement with known classes; 1 is perfect."""
+    """Clustering accuracy, normalized mutual information and adjusted Rand index; 1 is perfect."""
 
     acc: float
     nmi: float
@@ -23,7 +23,14 @@ class Scores(NamedTuple):
 
 
 def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float:
-    """The part of points whose cluster is matched to their class, by the best one-to-one matching (Hungarian method).
+    """Accuracy under the best one-to-one matching of clusters and classes (Hungarian algorithm).
+
+    Parameters
+    ----------
+    labels_true : array of shape (n,)
+        Classes; numbers or names.
+    labels_pred : array of shape (n,)
+        Clusters. There may be more or fewer than classes; points of unmatched clusters count as wrong.
 
     >>> clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 2])
     0.75
@@ -31,7 +38,7 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
     true, pred = np.asarray(labels_true), np.asarray(labels_pred)
     if true.shape != pred.shape or true.ndim != 1 or not len(true):
         raise ValueError(
-            f"There are {true.shape} true labels and {pred.shape} predicted ones; two lists of one length are needed."
+            f"The true labels have shape {true.shape} and the predicted ones {pred.shape}; both must be (n,), n > 0."
         )
     counts = contingency_matrix(true, pred)
     rows, columns = linear_sum_assignment(counts, maximize=True)
@@ -39,7 +46,7 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
 
 
 def score_labels(labels_true: ArrayLike, labels_pred: ArrayLike) -> Scores:
-    """ACC, NMI (arithmetic mean of the entropies) and ARI.
+    """Return ACC, NMI (normalized by the arithmetic mean of the entropies) and ARI.
 
     >>> score_labels([0, 0, 1, 1], [1, 1, 0, 0])
     Scores(acc=1.0, nmi=1.0, ari=1.0)

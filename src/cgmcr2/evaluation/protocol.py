@@ -1,4 +1,4 @@
-"""What a number means: which rows were trained on, which predicted, and how."""
+"""The protocol of a score: which rows were fitted, which were predicted, and how."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclasses.dataclass(frozen=True)
 class Protocol:
-    """Printed with every number.
+    """Protocol of a score; every printed score comes with it.
 
     >>> print(Protocol("split 0", 18000, "split 1", 5000))
     fitted on split 0 (18,000 rows), predicted split 1 (5,000 rows) with the cluster head, 1 seed
@@ -22,9 +22,9 @@ class Protocol:
     seeds: int = 1
 
     def __str__(self) -> str:
-        how = "with the cluster head" if self.labels_by == "head" else "by spectral clustering of the embedding"
+        method = "with the cluster head" if self.labels_by == "head" else "by spectral clustering of the embedding"
         seeds = "1 seed" if self.seeds == 1 else f"mean and std over {self.seeds} seeds"
         return (
             f"fitted on {self.trained_on} ({self.n_trained:,} rows), "
-            f"predicted {self.predicted} ({self.n_predicted:,} rows) {how}, {seeds}"
+            f"predicted {self.predicted} ({self.n_predicted:,} rows) {method}, {seeds}"
         )

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from .formats import csv_table, markdown_table
 from .job import NO_TEXT_EMBEDDINGS, Job, JobResult, complete_settings, method_names, text_embeddings
 from .plotting import COLORS, MARKERS, new_figure, save_figure
 from .runner import run_missing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCORES = {"acc": "ACC", "nmi": "NMI", "ari": "ARI"}
 MEASURES = (*SCORES, "silhouette", "seconds", "memory_mb")  # what each run reports
@@ -65,10 +68,9 @@ class Comparison:
         """Return a Markdown table of percentages, mean ± standard deviation, with the protocols and notes."""
         table = self.summaries()
         has_scores = any("acc" in row.measures for row in table)
-        columns = {name: f"{title} %" for name, title in SCORES.items()} if has_scores else {}
-        columns |= {} if has_scores else {"silhouette": "silhouette %"}
+        columns = SCORES if has_scores else {"silhouette": "silhouette"}
         if any("seed_ari" in row.measures for row in table):
-            columns["seed_ari"] = "ARI between seeds %"
+            columns = {**columns, "seed_ari": "ARI between seeds"}
         protocols = list(dict.fromkeys(row.protocol for row in table if row.protocol))
         cells = []
         for row in table:
@@ -76,7 +78,8 @@ class Comparison:
             percentages = [_percent(row.measures.get(name), row.seeds) for name in columns]
             costs = [_number(row.measures.get("seconds"), 1), _number(row.measures.get("memory_mb"), 0)]
             cells.append([row.method, str(row.seeds), *percentages, *costs, f"{mark}{row.note}".strip()])
-        header = ["method", "seeds", *columns.values(), "seconds", "memory, MB", "protocol"]
+        header = ["method", "seeds", *(f"{title} %" for title in columns.values())]
+        header += ["seconds", "memory, MB", "protocol"]
         lines = [markdown_table(header, cells), ""]
         lines += [f"({i}) {protocol}; mean ± std over the seeds" for i, protocol in enumerate(protocols, 1)]
         if not has_scores:
@@ -106,34 +109,40 @@ class Comparison:
         return self.draw()
 
     def draw(self) -> str | None:
-        """Draw the scores with their standard deviations, best on top; return why there is no plot, or None."""
-        table = [row for row in self.summaries() if row.seeds]
+        """Draw the scores as ``plot.png`` and ``plot.svg``; return why there is no plot, or None."""
+        table = self.summaries()
         names = [name for name in SCORES if any(name in row.measures for row in table)] or ["silhouette"]
-        table = sorted((row for row in table if names[0] in row.measures), key=lambda row: row.measures[names[0]][0])
-        if not table:
+        scored = [row for row in table if names[0] in row.measures]
+        if not scored:
             return "No plot: no run has finished."
         try:
-            figure = new_figure(7, 1.2 + 0.35 * len(table))
+            figure = draw_scores(sorted(scored, key=lambda row: row.measures[names[0]][0]), names)
         except ImportError as error:
             return f"No plot: {error}"
-        axes = figure.subplots()
-        for index, name in enumerate(names):
-            offset = (index - (len(names) - 1) / 2) * 0.18  # keeps the error bars apart
-            points = [(height, row.measures[name]) for height, row in enumerate(table) if name in row.measures]
-            axes.errorbar(
-                [100 * mean for _, (mean, _) in points],
-                [height + offset for height, _ in points],
-                xerr=[100 * std for _, (_, std) in points],
-                fmt=MARKERS[index],
-                color=COLORS[index],
-                capsize=3,
-                label=f"{SCORES.get(name, name)} %",
-            )
-        axes.set_yticks(range(len(table)), [f"{row.method} ({row.measures['seconds'][0]:,.0f} s)" for row in table])
-        axes.grid(axis="x", alpha=0.3)
-        axes.legend()
         save_figure(figure, self.folder / "plot", formats=("png", "svg"))
         return None
+
+
+def draw_scores(table: Sequence[MethodSummary], names: Sequence[str]) -> Figure:
+    """Draw the scores ``names`` of each method, the last one on top, with their standard deviations."""
+    figure = new_figure(7, 1.2 + 0.35 * len(table))
+    axes = figure.subplots()
+    for index, name in enumerate(names):
+        offset = (index - (len(names) - 1) / 2) * 0.18  # keeps the error bars apart
+        points = [(height, *row.measures[name]) for height, row in enumerate(table) if name in row.measures]
+        axes.errorbar(
+            [100 * mean for _, mean, _ in points],
+            [height + offset for height, _, _ in points],
+            xerr=[100 * std for _, _, std in points],
+            fmt=MARKERS[index],
+            color=COLORS[index],
+            capsize=3,
+            label=f"{SCORES.get(name, name)} %",
+        )
+    axes.set_yticks(range(len(table)), [f"{row.method} ({row.measures['seconds'][0]:,.0f} s)" for row in table])
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend()
+    return figure
 
 
 def compare(
