@@ -79,7 +79,8 @@ def progress_bar(
     """
     if not enabled:
         return ProgressBar()
-    if (stream or sys.stderr).isatty() or "ipykernel" in sys.modules:
+    stream = stream or sys.stderr
+    if (stream is not None and stream.isatty()) or "ipykernel" in sys.modules:  # stderr is None without a console
         return _TqdmBar(total, desc, unit, initial, stream)
     return _LogBar(total, desc, unit, initial, interval, clock)
 

@@ -92,14 +92,14 @@ def test_second_run_computes_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_only_new_and_changed_files_are_computed(tmp_path: Path) -> None:
-    photos, other = tmp_path / "photos", Colour()
+    photos, encoder = tmp_path / "photos", Colour()
     fill(photos, range(5, 25))
     run(photos, tmp_path / "store")
     fill(photos, range(3))  # new ones sort first
     fill(photos, range(10, 12), seed=1)  # changed
     (photos / "007.png").unlink()
-    store = run(photos, tmp_path / "store", other)
-    assert sum(other.batches) == store.added == 5
+    store = run(photos, tmp_path / "store", encoder)
+    assert sum(encoder.batches) == store.added == 5
     fresh = run(photos, tmp_path / "fresh")
     assert store.ids == fresh.ids
     np.testing.assert_array_equal(store[:][:, :3], fresh[:][:, :3])
@@ -107,9 +107,9 @@ def test_only_new_and_changed_files_are_computed(tmp_path: Path) -> None:
     store.verify()
     # the row of a file that returns is still in the store
     fill(photos, range(7, 8))
-    again = Colour()
-    run(photos, tmp_path / "store", again)
-    assert again.batches == []
+    encoder = Colour()
+    run(photos, tmp_path / "store", encoder)
+    assert encoder.batches == []
 
 
 def test_changed_file_of_equal_size_is_detected_by_its_time(tmp_path: Path) -> None:

@@ -66,15 +66,15 @@ def test_invalid_rows_raise_index_error(store: FeatureStore, rows: object) -> No
 
 
 def test_open_and_pickle(store: FeatureStore) -> None:
-    again = FeatureStore.open(store.path)
-    assert again.ids == [str(row) for row in range(23)]
-    assert again.fingerprint == "abc"
-    assert again.content_fingerprint == store.content_fingerprint
-    np.testing.assert_array_equal(again[:], X)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(again))[:], X)
-    with again:
+    opened = FeatureStore.open(store.path)
+    assert opened.ids == [str(row) for row in range(23)]
+    assert opened.fingerprint == "abc"
+    assert opened.content_fingerprint == store.content_fingerprint
+    np.testing.assert_array_equal(opened[:], X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(opened))[:], X)
+    with opened:
         pass
-    np.testing.assert_array_equal(again[:], X)  # a closed store opens again when read
+    np.testing.assert_array_equal(opened[:], X)  # a closed store opens again when read
 
 
 def test_files_of_a_store(store: FeatureStore) -> None:
@@ -226,6 +226,6 @@ def test_errors_csv_with_unusual_names(tmp_path: Path, store: FeatureStore) -> N
 
 def test_unusual_ids_are_stored_unchanged(tmp_path: Path) -> None:
     ids = ["caf\udce9.jpg", "new\nline", '"', "<script>", "日本"]
-    FeatureStore.create(tmp_path / "odd", X[:5], ids)
-    assert FeatureStore.open(tmp_path / "odd").ids == ids
-    assert shard_numbers(tmp_path / "odd") == [0]
+    FeatureStore.create(tmp_path / "store", X[:5], ids)
+    assert FeatureStore.open(tmp_path / "store").ids == ids
+    assert shard_numbers(tmp_path / "store") == [0]

@@ -59,7 +59,7 @@ def load_encoder(name_or_path: str | Path, **options: Any) -> Encoder:
     >>> load_encoder("bundeld")
     Traceback (most recent call last):
         ...
-    ValueError: There is no encoder 'bundeld': did you mean bundled? All encoders are listed by: cgmcr2 encoders
+    ValueError: There is no encoder 'bundeld': did you mean bundled? Run 'cgmcr2 encoders' to list them.
     """
     text = str(name_or_path)
     name, _, query = text.rpartition("?")
@@ -147,7 +147,7 @@ def _factory_for_path(name: str) -> Factory:
     matches = difflib.get_close_matches(name.lower(), _ENTRIES, n=3, cutoff=0.4)
     names = " or ".join(map(_display_name, matches))
     suggestion = f"did you mean {names}?" if matches else f"the default is {next(iter(_ENTRIES))}."
-    raise ValueError(f"There is no encoder {name!r}: {suggestion} All encoders are listed by: cgmcr2 encoders")
+    raise ValueError(f"There is no encoder {name!r}: {suggestion} Run 'cgmcr2 encoders' to list them.")
 
 
 def _parse_option(option: str) -> tuple[str, Any]:

@@ -52,7 +52,7 @@ class Coverage:
         """Return number and image indices of each shard that this machine has to compute."""
         assigned = np.arange(len(self.shard)) // shard_size % num_shards == shard_index
         parts = _split(np.flatnonzero(self.untried & assigned), shard_size)
-        if retry_errors:  # in shards of their own, at the end, so that the other shards do not change
+        if retry_errors:  # in separate shards at the end, so that the other shards do not change
             parts += _split(np.array(sorted(i for i in self.reasons if assigned[i]), np.int64), shard_size)
         used = set(self.numbers)
         free = (number for number in itertools.count(shard_index, num_shards) if number not in used)

@@ -1,4 +1,4 @@
-"""Ordered list of images with stable ids, made without opening any image."""
+"""Ordered list of images with stable ids, created without opening any image."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _SYSTEM_NAMES = frozenset(
 
 @dataclass
 class Listing:
-    """Images found, in three columns, and the skipped files with a reason; about 100 MB for a million images."""
+    """Ids, sizes and stamps of images, and reasons for skipped files; about 100 MB for a million images."""
 
     ids: list[str] = field(default_factory=list)
     sizes: array[int] = field(default_factory=lambda: array("q"))
