@@ -25,8 +25,8 @@ class RunInfo:
 
     source: str  # path or data set name of the input
     fitted_on: dict[str, Any]  # part, rows and width of the features
-    encoder: str | None  # fingerprint of the encoder that made the features, if known
     parameters: dict[str, Any]  # of the estimator
+    encoder: str | None = None  # fingerprint of the encoder that made the features, if known
     encoder_name: str | None = None  # for runs on images: the encoder, as given to load_encoder
     images: str | None = None  # for runs on images: fingerprint of their contents
     data: str | None = None  # for runs on a named data set: the folder of its files

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cgmcr2.runs import Predictor, RunFolder
+
+
+def test_predictions_of_the_fitted_rows_are_their_labels(run: RunFolder, features: Path) -> None:
+    predicted = Predictor(run).predict_features(features, part="train")
+    assert np.array_equal(predicted.labels, run.clustering.labels)
+    np.testing.assert_allclose(predicted.confidence, run.clustering.confidence, atol=1e-6)
+
+
+def test_evaluation_carries_its_protocol(run: RunFolder, features: Path) -> None:
+    evaluation = Predictor(run.path).evaluate(features)
+    assert evaluation.scores.acc == 1
+    assert sum(evaluation.sizes) == 30
+    assert str(evaluation.protocol) == (
+        "fitted on split 0 (60 rows), predicted split 1 (30 rows) with the cluster head, 1 seed"
+    )
+    spectral = Predictor(run).evaluate(features, spectral=True)
+    assert "spectral clustering" in str(spectral.protocol)
+
+
+def test_names_and_merges_of_the_run_apply_to_predictions(run: RunFolder, features: Path, tmp_path: Path) -> None:
+    shutil.copytree(run.path, tmp_path / "run")
+    run.clustering.rename(0, "first").merge([0, 2]).save(tmp_path / "run")
+    predicted = Predictor(tmp_path / "run").predict_features(features)
+    assert predicted.names[0] == "first"
+    assert set(predicted.labels.tolist()) == {0, 1}
+
+
+def test_features_of_another_encoder_are_refused(run: RunFolder, tmp_path: Path) -> None:
+    np.save(tmp_path / "wide.npy", np.ones((2, 9), dtype=np.float32))
+    with pytest.raises(ValueError, match=r"has rows of 9 features, but .* was fitted on 8; use features of the same"):
+        Predictor(run).predict_features(tmp_path / "wide.npy")
+    with pytest.raises(ValueError, match="was fitted on features, not on images"):
+        Predictor(run).predict_images(tmp_path)
+
+
+def test_an_unfinished_run_is_one_sentence(run: RunFolder, tmp_path: Path) -> None:
+    run.info.write(tmp_path / "run.json")
+    with pytest.raises(ValueError, match="is an unfinished run; repeat its command to resume it"):
+        Predictor(tmp_path)
