@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from .clustering import Clustering
     from .encoders import load_encoder
@@ -12,7 +14,6 @@ if TYPE_CHECKING:
     from .features import FeatureStore
     from .pipeline import cluster_images
 
-__version__ = "0.1.0"
 __all__ = ["CgMCR2", "Clustering", "FeatureStore", "cluster_images", "load_encoder"]
 
 _HOMES = {
@@ -25,7 +26,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, imported when they are first used: ``import cgmcr2`` alone costs nothing."""
+    """Import a public name on first use, so that ``import cgmcr2`` is fast."""
     if name in _HOMES:
         return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,8 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from cgmcr2 import __version__
 from cgmcr2._files import write_json
+from cgmcr2._version import __version__
 
 FORMAT = 1
 REQUEST = ("source", "fitted_on", "encoder", "encoder_name", "images", "data", "parameters")
