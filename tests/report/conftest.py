@@ -1,8 +1,7 @@
-"""A real browser for the tests of the page: Chromium without a window, driven through its debugging pipe."""
+"""Headless Chromium for the tests of the page, driven through its debugging pipe."""
 
 from __future__ import annotations
 
-import base64
 import itertools
 import json
 import os
@@ -10,11 +9,13 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+TIMEOUT = 120  # seconds; only reached if the browser hangs
 
 KEYS = {
     "Enter": (13, "\r"),
@@ -28,7 +29,7 @@ KEYS = {
 
 
 class Browser:
-    """One Chromium with one tab. Speaks the DevTools protocol over two pipes: no driver and no port is needed."""
+    """Chromium with one tab, controlled by the DevTools protocol over two pipes; needs no driver and no port."""
 
     def __init__(self, program: str, profile: Path) -> None:
         to_child, self._out = os.pipe()
@@ -42,7 +43,7 @@ class Browser:
             "--disable-component-update",
             "--disable-sync",
             "--hide-scrollbars",
-            "--remote-debugging-pipe",  # reads file 3, writes file 4
+            "--remote-debugging-pipe",  # reads from file descriptor 3, writes to 4
             f"--user-data-dir={profile}",
             "about:blank",
         ]
@@ -55,9 +56,9 @@ class Browser:
         os.close(to_child)
         os.close(from_child)
         self._numbers = itertools.count(1)
-        self._rest = b""
+        self._buffer = b""
         self._session: str | None = None
-        self.problems: list[str] = []  # exceptions, console errors, blocked or failed loads
+        self.problems: list[str] = []  # exceptions, console errors, blocked and failed requests
         targets = self.send("Target.getTargets")["targetInfos"]
         tab = next(target["targetId"] for target in targets if target["type"] == "page")
         self._session = self.send("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
@@ -67,12 +68,12 @@ class Browser:
     def close(self) -> None:
         self._session = None
         self.send("Browser.close")
-        self._process.wait(20)
+        self._process.wait(TIMEOUT)
         os.close(self._in)
         os.close(self._out)
 
     def send(self, method: str, **parameters: Any) -> Any:
-        """Call a method of the protocol and wait for its answer."""
+        """Call a protocol method and return its result."""
         number = next(self._numbers)
         message = {"id": number, "method": method, "params": parameters}
         if self._session:
@@ -83,19 +84,19 @@ class Browser:
             if answer.get("id") == number:
                 assert "error" not in answer, (method, answer["error"])
                 return answer["result"]
-            self._note(answer)
+            self._record(answer)
 
     def _read(self) -> dict[str, Any]:
-        while b"\0" not in self._rest:
-            assert select.select([self._in], [], [], 60)[0], "the browser has not answered for a minute"
+        while b"\0" not in self._buffer:
+            assert select.select([self._in], [], [], TIMEOUT)[0], f"the browser has not answered for {TIMEOUT} s"
             chunk = os.read(self._in, 2**20)
-            assert chunk, "the browser has gone"
-            self._rest += chunk
-        message, self._rest = self._rest.split(b"\0", 1)
+            assert chunk, "the browser has exited"
+            self._buffer += chunk
+        message, self._buffer = self._buffer.split(b"\0", 1)
         answer: dict[str, Any] = json.loads(message)
         return answer
 
-    def _note(self, event: dict[str, Any]) -> None:
+    def _record(self, event: dict[str, Any]) -> None:
         values = event.get("params", {})
         if event.get("method") == "Runtime.exceptionThrown":
             self.problems.append(str(values["exceptionDetails"]))
@@ -104,10 +105,8 @@ class Browser:
         if event.get("method") == "Log.entryAdded" and values["entry"]["level"] in ("error", "warning"):
             self.problems.append(values["entry"]["text"])
 
-    def open(
-        self, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False, touch: bool = False
-    ) -> None:
-        """Show a file, in a window of this size, once it is loaded and drawn."""
+    def open(self, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+        """Open a file in a window of this size and wait until it is loaded and drawn."""
         self.problems.clear()
         self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
@@ -122,7 +121,7 @@ class Browser:
         self.settle()
 
     def run(self, script: str) -> Any:
-        """The value of a JavaScript expression in the page."""
+        """Evaluate a JavaScript expression in the page."""
         answer = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, (script, answer["exceptionDetails"])
         return answer["result"].get("value")
@@ -131,14 +130,22 @@ class Browser:
         """Wait until two frames have been drawn."""
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
 
-    def until(self, script: str, seconds: float = 20) -> None:
-        end = time.monotonic() + seconds
+    def until(self, script: str) -> None:
+        """Poll until a JavaScript expression is true."""
+        end = time.monotonic() + TIMEOUT
         while not self.run(f"Boolean({script})"):
-            assert time.monotonic() < end, f"never became true: {script}"
+            assert time.monotonic() < end, f"not true after {TIMEOUT} s: {script}"
             time.sleep(0.02)
 
+    def until_problem(self, text: str) -> None:
+        """Poll until a problem that contains ``text`` is reported."""
+        end = time.monotonic() + TIMEOUT
+        while not any(text in problem for problem in self.problems):
+            assert time.monotonic() < end, f"not reported after {TIMEOUT} s: {text}"
+            self.settle()
+
     def press(self, key: str) -> None:
-        """Press a key as a person does."""
+        """Press and release a key."""
         code, text = KEYS.get(key, (ord(key.upper()[0]), key))
         common = {"key": key, "windowsVirtualKeyCode": code}
         self.send("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **common)
@@ -146,18 +153,19 @@ class Browser:
         self.settle()
 
     def type(self, text: str) -> None:
+        """Insert text into the focused element."""
         self.send("Input.insertText", text=text)
         self.settle()
 
     def point(self, x: float, y: float, *, click: bool = False) -> None:
-        """Move the mouse to a place of the window, and click there if asked to."""
+        """Move the mouse to a position in the window, and click there on request."""
         self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         for kind in ("mousePressed", "mouseReleased") if click else ():
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
         self.settle()
 
     def click(self, selector: str) -> None:
-        """Scroll to the first element that the selector finds and click in its middle."""
+        """Scroll to the first element that matches the selector and click its centre."""
         name = json.dumps(selector)
         x, y = self.run(
             f"(() => {{ const e = document.querySelector({name}); e.scrollIntoView({{block: 'center'}});"
@@ -165,20 +173,13 @@ class Browser:
         )
         self.point(x, y, click=True)
 
-    def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        image = self.send("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
-        path.write_bytes(base64.b64decode(image))
-
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Chromium; the test is skipped where there is none."""
+    """Chromium; tests are skipped if it is not installed."""
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None:
-        pytest.skip("no Chromium is installed (Debian: apt install chromium)")
+        pytest.skip("Chromium is not installed (Debian: apt install chromium)")
     chromium = Browser(program, tmp_path_factory.mktemp("profile"))
     yield chromium
     chromium.close()
-
-
-OpenPage = Callable[..., None]

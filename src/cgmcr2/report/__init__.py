@@ -1,4 +1,4 @@
-"""The page that shows a run."""
+"""The HTML report of a run."""
 
 from .report import write_report
 from .run import report_run

@@ -1,4 +1,4 @@
-"""One colour for each cluster, wherever it is drawn."""
+"""Cluster colours of the page and its figures."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ PALETTE = (
     "#b89a11",
     "#8f6db5",
 )
-"""Twelve colours of middle lightness, for light and dark grounds. They were searched for so that the two most alike
-are as far apart as can be (in OKLab) for people with normal, protan, deutan and tritan colour vision. From the
-thirteenth cluster on they come again; the page then changes the shape of the mark."""
+"""Twelve colours of medium lightness that work on light and dark backgrounds.
+
+They maximize the smallest pairwise distance in OKLab under normal, protan, deutan and tritan colour vision. From the
+13th cluster on, the colours repeat and the page changes the shape of the marker.
+"""
 
 
 def rgb(cluster: int) -> tuple[int, int, int]:
-    """The cluster's colour as red, green, blue.
+    """Red, green and blue of the cluster's colour, 0 to 255.
 
     >>> rgb(0)
     (93, 78, 187)

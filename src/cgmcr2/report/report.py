@@ -1,4 +1,4 @@
-"""One page that shows a whole run: galleries, map, similarities, learning curves, settings. It needs no network."""
+"""``write_report``: a run on one self-contained HTML page that needs no network."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.geometry import summarize_clusters
 from cgmcr2.features.sources import FeatureSource
 from cgmcr2.images import Catalog
-from cgmcr2.report import report_data, thumbnails
+from cgmcr2.report import page_data, thumbnails
 from cgmcr2.report.colors import PALETTE
 from cgmcr2.report.curves import HEIGHT, WIDTH, curves
+from cgmcr2.report.limits import PageLimits
 from cgmcr2.report.projection import Method, project
+
+MAP_NAMES = {"auto": "t-SNE", "tsne": "t-SNE", "pca": "PCA", "umap": "UMAP"}
+SHOWN_ELSEWHERE = ("protocol", "choice")  # settings that have their own place on the page
 
 
 def write_report(
@@ -38,22 +42,27 @@ def write_report(
     source: str = "",
     note: str = "",
     map_method: Method = "auto",
+    limits: PageLimits | None = None,
     seed: int = 0,
 ) -> Path:
-    """Write the report page of a clustering to the file ``out`` and return its path.
+    """Write the report page of a clustering to ``out`` and return its path.
 
-    Everything but the clustering is optional; what is missing is left off the page.
+    Only the clustering is required; sections without data are left out.
 
     Parameters
     ----------
-    images : where the images are found by their ids; without it the page shows names
-    features : X, rows as in the clustering; a few hundred of them are read
-    metrics : one mapping a training step, with ``step``, ``stage`` and numbers (the lines of metrics.jsonl)
-    settings : what to show as settings (the content of run.json)
+    clustering : the clusters to show
+    out : the HTML file to write
+    images : the images, matched by their ids; without them the page shows ids
+    features : X (n, D), rows as in the clustering; a few hundred are read
+    metrics : one mapping per training step, with ``step``, ``stage`` and numbers (the lines of ``metrics.jsonl``)
+    settings : the contents of ``run.json``
     errors : (file, reason) of the images that could not be read
     source : what was clustered, for the heading
-    note : a sentence that the reader has to see first
+    note : a notice for the top of the page
     map_method : see :func:`cgmcr2.report.projection.project`
+    limits : how much of the run the page holds; default: ``PageLimits()``
+    seed : random seed of the samples and of the map
 
     >>> import tempfile
     >>> rng = np.random.default_rng(0)
@@ -61,56 +70,64 @@ def write_report(
     >>> write_report(c, Path(tempfile.mkdtemp()) / "report.html").name
     'report.html'
     """
-    out = Path(out)
-    chosen = thumbnails.choose(clustering, seed=seed)
-    small = {} if images is None else thumbnails.encode(images, clustering, chosen)
-    shown = report_data.choose_listed(len(clustering), chosen, seed=seed)
-    place = {int(row): number for number, row in enumerate(shown)}
+    out, settings, limits = Path(out), settings or {}, limits or PageLimits()
+    summaries = summarize_clusters(clustering)
+    item = "image" if images is not None or settings.get("encoder_name") else "row"
+    thumbnail_rows = thumbnails.select_rows(clustering, limits, seed=seed)
+    encoded: dict[int, str] = {}
+    if images is not None:
+        encoded = thumbnails.encode(images, clustering, thumbnail_rows, max_bytes=limits.thumbnail_bytes)
+    listed = page_data.listed_rows(len(clustering), thumbnail_rows, limits.rows, seed=seed)
+    page_index = {int(row): index for index, row in enumerate(listed)}
     data = {
+        "item": item,
         "palette": PALETTE,
-        "base": report_data.link_base(images, out),
+        "base": page_data.image_base_url(images, out),
         "map": None,
-        **report_data.of_clusters(clustering, place, set(small)),
-        **report_data.of_images(clustering, shown),
+        **page_data.cluster_data(clustering, summaries, page_index, set(encoded), limits),
+        **page_data.row_data(clustering, listed),
     }
     if clustering.embedding is not None:
-        positions = project(clustering.embedding[shown], map_method, seed=seed)
-        data["map"] = report_data.packed(np.clip(positions, 0, 1) * 65535)
+        positions = project(clustering.embedding[listed], map_method, seed=seed)
+        data["map"] = page_data.pack(np.clip(positions, 0, 1) * 65535)
     html = _render(
         clustering=clustering,
-        facts=report_data.facts(clustering, (settings or {}).get("stability")),
-        data=_script_safe(data),
-        thumbnails=_script_safe({place[row]: text for row, text in small.items()}),
-        pictured=len(small),
+        item=item,
+        items=f"{item}s",
+        ids="file names" if item == "image" else "row ids",
+        id_column="File" if item == "image" else "Row",
+        key_figures=page_data.key_figures(clustering, f"{item}s", settings.get("stability")),
+        data=_json_for_script(data),
+        thumbnails=_json_for_script({page_index[row]: text for row, text in encoded.items()}),
+        has_thumbnails=bool(encoded),
         has_map=data["map"] is not None,
-        map_name={"pca": "PCA", "umap": "UMAP"}.get(map_method, "t-SNE"),
-        matrices=report_data.matrices(clustering, features, seed=seed),
+        map_name=MAP_NAMES.get(map_method, ""),
+        similarities=page_data.similarity_figures(clustering, features, limits.similarity_rows, seed=seed),
+        similarity_rows=limits.similarity_rows,
         curves=curves(metrics),
         curve_box=(WIDTH, HEIGHT),
-        choice=report_data.of_choice((settings or {}).get("choice")),
-        tree=report_data.tree(clustering),
-        table=summarize_clusters(clustering),
-        settings=report_data.groups(
-            {key: value for key, value in (settings or {}).items() if key not in ("protocol", "choice")}
-        ),
-        protocol=(settings or {}).get("protocol", ""),
+        choice=page_data.choice_chart(settings.get("choice")),
+        hierarchy=page_data.hierarchy_text(clustering),
+        summaries=summaries,
+        settings=page_data.settings_groups({k: v for k, v in settings.items() if k not in SHOWN_ELSEWHERE}),
+        protocol=settings.get("protocol", ""),
         errors=errors,
         source=source,
         note=note,
-        listed=len(shown),
+        listed=len(listed),
     )
     write_text(out, re.sub("[\ud800-\udfff]", "\ufffd", html))  # undecodable bytes of file names
     return out
 
 
-def _script_safe(value: Any) -> Markup:
-    """JSON that can stand inside a script element: nothing in it can end the element or begin a comment."""
+def _json_for_script(value: Any) -> Markup:
+    """JSON with <, > and & escaped, so that it can neither end a script element nor begin a comment."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _render(**values: Any) -> str:
-    """The page with its style and script; their hashes are the only ones that the page's policy lets run."""
+    """Render the page; its Content Security Policy admits only its own style and script, by their hashes."""
     templates = jinja2.PackageLoader("cgmcr2.report", "templates")
     environment = jinja2.Environment(
         loader=templates, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined

@@ -1,4 +1,4 @@
-"""The report of a run folder."""
+"""``report_run``: the report of a run folder."""
 
 from __future__ import annotations
 
@@ -19,12 +19,20 @@ def report_run(
     catalog: Catalog | None = None,
     map_method: Method = "auto",
 ) -> Path:
-    """Write the report of a run folder to ``out`` (default: its ``report.html``) and return the path.
+    """Write the report of a run folder and return its path.
 
-    The images are read from ``catalog`` if it is given, from ``images`` if they were moved, otherwise from where they
-    were clustered. If they are not found, the page shows file names instead and says why.
+    If the images cannot be found, the page shows file names and says why.
+
+    Parameters
+    ----------
+    run : the run folder
+    out : the page to write; default: ``report.html`` in the run folder
+    images : new location of the images, if they were moved
+    catalog : the images, if they are already listed; takes precedence over ``images``
+    map_method : see :func:`cgmcr2.report.projection.project`
     """
     run = run if isinstance(run, RunFolder) else RunFolder(run)
+    info = run.info
     note = ""
     if catalog is None:
         try:
@@ -32,8 +40,8 @@ def report_run(
         except (OSError, ValueError) as error:
             if images is not None:
                 raise
-            if run.store.is_dir():  # the run was made from images
-                note = f"File names instead of pictures: {error}"
+            if info.encoder_name:  # the run was made from images
+                note = f"Showing file names, because the images were not found: {error}"
     clustering = run.clustering
     return write_report(
         clustering,
@@ -41,9 +49,9 @@ def report_run(
         images=catalog,
         features=run.features(clustering.ids),
         metrics=run.read_metrics(),
-        settings={name: value for name, value in dataclasses.asdict(run.info).items() if value is not None},
+        settings={name: value for name, value in dataclasses.asdict(info).items() if value is not None},
         errors=run.read_errors(),
-        source=Path(run.info.source).name,
+        source=Path(info.source).name,
         note=note,
         map_method=map_method,
     )

@@ -1,4 +1,4 @@
-"""Which images the report carries with it, and those images made small: bounded in number and in bytes."""
+"""Thumbnails of the page: which images get one, and their encoding within a byte budget."""
 
 from __future__ import annotations
 
@@ -12,44 +12,41 @@ from PIL import Image
 
 from cgmcr2.clustering import Clustering
 from cgmcr2.images import Catalog, iter_decoded
-
-TYPICAL, UNCERTAIN = 28, 12  # images of a cluster that come first, before any other is chosen
-MOST = 2_500  # images in all
-MOST_BYTES = 20 * 2**20  # of their files; base64 makes it 27 MB on the page
+from cgmcr2.report.limits import PageLimits
 
 
-def choose(clustering: Clustering, most: int = MOST, *, seed: int = 0) -> NDArray[np.int64]:
-    """Row numbers of at most ``most`` images, the ones to show first first.
+def select_rows(clustering: Clustering, limits: PageLimits, *, seed: int = 0) -> NDArray[np.int64]:
+    """Row numbers of at most ``limits.thumbnails`` images, by priority.
 
-    Clusters take turns, each with its most typical and its least certain images, so that none goes without; what is
-    left over goes to images drawn at random, which the map shows.
+    Clusters take turns with their most typical and least certain images, so that every cluster is represented. The
+    remaining thumbnails go to random images.
 
-    >>> choose(Clustering(["a", "b", "c"], [0, 1, 1]), most=2)
+    >>> select_rows(Clustering(["a", "b", "c"], [0, 1, 1]), PageLimits(thumbnails=2))
     array([0, 1])
     """
-    wanted: list[list[int]] = []
+    queues: list[list[int]] = []
     for cluster in clustering.clusters:
-        typical = clustering.representatives(cluster, TYPICAL).tolist()
-        uncertain = clustering.uncertain(cluster, UNCERTAIN).tolist()
-        # two typical, one uncertain, and so on: whatever the turn, both kinds are there
-        thirds = zip_longest(typical[::2], uncertain, typical[1::2])
-        wanted.append(list(dict.fromkeys(row for third in thirds for row in third if row is not None)))
-    chosen = [row for turn in zip_longest(*wanted) for row in turn if row is not None][:most]
-    others = np.setdiff1d(np.arange(len(clustering)), chosen)
-    extra = np.random.default_rng(seed).permutation(others)[: most - len(chosen)]
-    return np.concatenate([np.array(chosen, dtype=np.int64), extra])
+        typical = clustering.representatives(cluster, limits.typical).tolist()
+        uncertain = clustering.uncertain(cluster, limits.uncertain).tolist()
+        # Interleaved two to one, so that a truncated queue holds both kinds.
+        interleaved = zip_longest(typical[::2], uncertain, typical[1::2])
+        queues.append(list(dict.fromkeys(row for rows in interleaved for row in rows if row is not None)))
+    priority = [row for turn in zip_longest(*queues) for row in turn if row is not None][: limits.thumbnails]
+    others = np.setdiff1d(np.arange(len(clustering)), priority)
+    sample = np.random.default_rng(seed).permutation(others)[: limits.thumbnails - len(priority)]
+    return np.concatenate([np.array(priority, dtype=np.int64), sample])
 
 
 def encode(
-    catalog: Catalog, clustering: Clustering, rows: NDArray[np.int64], *, most_bytes: int = MOST_BYTES
+    catalog: Catalog, clustering: Clustering, rows: NDArray[np.int64], *, max_bytes: int = PageLimits.thumbnail_bytes
 ) -> dict[int, str]:
-    """The images of these rows as small WebP files in base64, {row: text}; those that cannot be read are left out.
+    """Return {row: base64 of a WebP thumbnail}; images that cannot be read are left out.
 
-    Few images are made larger than many. If the bytes run out, the last of ``rows`` go without.
+    ``rows`` are in order of priority: when ``max_bytes`` are used up, the last rows get no thumbnail.
     """
     side = 288 if len(rows) <= 600 else 176
     index = {id: number for number, id in enumerate(catalog.ids)}
-    places = {index[id]: int(row) for row in rows if (id := clustering.ids[row]) in index}
+    row_of_image = {index[id]: int(row) for row in rows if (id := clustering.ids[row]) in index}
 
     def shrink(image: Image.Image) -> bytes:
         image.thumbnail((side, side), Image.Resampling.LANCZOS)
@@ -57,16 +54,13 @@ def encode(
         image.save(file, "WEBP", quality=72, method=2)
         return file.getvalue()
 
-    # in the catalog's order, since an archive is read forwards; the budget is then given out in the order of rows
-    small = {
-        places[number]: result
-        for number, result in iter_decoded(catalog, shrink, indices=sorted(places), size=side)
+    # Read in the catalog's order, because archives are read sequentially.
+    files = {
+        row_of_image[number]: result
+        for number, result in iter_decoded(catalog, shrink, indices=sorted(row_of_image), size=side)
         if isinstance(result, bytes)
     }
-    kept: dict[int, str] = {}
-    for row in (int(row) for row in rows if int(row) in small):
-        most_bytes -= len(small[row])
-        if most_bytes < 0:
-            break
-        kept[row] = base64.b64encode(small[row]).decode("ascii")
-    return kept
+    by_priority = [int(row) for row in rows if int(row) in files]
+    total_bytes = np.cumsum([len(files[row]) for row in by_priority])
+    within_budget = by_priority[: int(np.searchsorted(total_bytes, max_bytes, side="right"))]
+    return {row: base64.b64encode(files[row]).decode("ascii") for row in within_budget}

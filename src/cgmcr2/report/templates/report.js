@@ -1,17 +1,18 @@
 "use strict";
-// The page: clusters, one cluster, the list and the viewer. The map follows in map.js, in the same script.
-// File names only ever become text (textContent, append): nothing in them can become markup.
+// Clusters, cluster details, list and viewer. map.js is appended to the same script.
+// An index is the position of an image or row in the page's arrays (labels, data.ids, ...).
+// File names are only inserted as text (textContent, append), so they can never become markup.
 
 const $ = (id) => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
-const thumbnails = JSON.parse($("thumbnails").textContent); // {place: base64}
+const thumbnails = JSON.parse($("thumbnails").textContent); // {index: base64 of a WebP file}
 $("data").remove();
 $("thumbnails").remove();
 
 const unpack = (text) => text && new Uint16Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
 const labels = unpack(data.labels);
-const second = unpack(data.second);
-const confidence = unpack(data.confidence);
+const runnerUp = unpack(data.runner_up); // second best cluster; null without probabilities
+const confidence = unpack(data.confidence); // in 1/10000, as are margin and outlier
 const margin = unpack(data.margin);
 const outlier = unpack(data.outlier);
 const hasImages = Object.keys(thumbnails).length > 0;
@@ -19,8 +20,9 @@ const SHAPES = ["M6 .3A5.7 5.7 0 1 1 5.99 .3Z", "M6 0L12 6L6 12L0 6Z", "M1 1H11V
 const color = (cluster) => data.palette[cluster % data.palette.length];
 const shape = (cluster) => SHAPES[Math.floor(cluster / data.palette.length) % SHAPES.length];
 const percent = (value) => `${Math.round(value / 100)} %`;
-const counted = (n) => `${n.toLocaleString("en")} ${n === 1 ? "image" : "images"}`;
-const source = (place) => `data:image/webp;base64,${thumbnails[place]}`;
+const number = (n) => n.toLocaleString("en");
+const count = (n) => `${number(n)} ${data.item}${n === 1 ? "" : "s"}`;
+const thumbnailUrl = (index) => `data:image/webp;base64,${thumbnails[index]}`;
 const clusters = data.sizes.map((_, c) => c).filter((c) => data.sizes[c]);
 
 function el(tag, properties = {}, ...children) {
@@ -52,37 +54,37 @@ function pager(nav, total, size, page, go) {
     const button = el("button", { type: "button", textContent: text, disabled: to < 0 || to >= pages, "aria-label": label });
     button.addEventListener("click", () => {
       go(to);
-      const again = nav.querySelector(`[aria-label="${label}"]`);
-      (again.disabled ? nav.querySelector("button:not(:disabled)") : again).focus({ preventScroll: true });
+      const sameButton = nav.querySelector(`[aria-label="${label}"]`);
+      (sameButton.disabled ? nav.querySelector("button:not(:disabled)") : sameButton).focus({ preventScroll: true });
     });
     return button;
   };
   const last = Math.min(total, (page + 1) * size);
-  const where = `${(page * size + 1).toLocaleString("en")}–${last.toLocaleString("en")} of ${total.toLocaleString("en")}`;
-  nav.append(step("←", page - 1, "Previous page"), el("output", { textContent: where }), step("→", page + 1, "Next page"));
+  const range = `${number(page * size + 1)}–${number(last)} of ${number(total)}`;
+  nav.append(step("←", page - 1, "Previous page"), el("output", { textContent: range }), step("→", page + 1, "Next page"));
 }
 
-function picture(place) {
-  if (thumbnails[place]) return el("img", { src: source(place), alt: "", loading: "lazy", decoding: "async" });
-  return el("bdi", { className: "paper", textContent: baseName(data.ids[place]) });
+function preview(index) {
+  if (thumbnails[index]) return el("img", { src: thumbnailUrl(index), alt: "", loading: "lazy", decoding: "async" });
+  return el("bdi", { className: "id", textContent: baseName(data.ids[index]) });
 }
 
 const baseName = (id) => id.slice(id.lastIndexOf("/", id.length - 2) + 1);
 
-function caption(place) {
-  const sure = percent(confidence[place]);
-  return second && margin[place] < 5000 ? `${sure} · or ${data.names[second[place]]}` : sure;
+function caption(index) {
+  const probability = percent(confidence[index]);
+  return runnerUp && margin[index] < 5000 ? `${probability} · or ${data.names[runnerUp[index]]}` : probability;
 }
 
-function tile(place, list, captioned) {
-  const described = `${data.ids[place]}, ${data.names[labels[place]]}, ${percent(confidence[place])}`;
-  const button = el("button", { type: "button", className: "tile", title: data.ids[place], "aria-label": described }, picture(place));
-  if (captioned) button.append(el("span", { className: "under", textContent: caption(place) }));
-  button.addEventListener("click", () => view(list, list.indexOf(place)));
+function tile(index, gallery, withCaption) {
+  const description = `${data.ids[index]}, ${data.names[labels[index]]}, ${percent(confidence[index])}`;
+  const button = el("button", { type: "button", className: "tile", title: data.ids[index], "aria-label": description }, preview(index));
+  if (withCaption) button.append(el("span", { className: "caption", textContent: caption(index) }));
+  button.addEventListener("click", () => view(gallery, gallery.indexOf(index)));
   return button;
 }
 
-// Arrow keys move between tiles by where they are on the screen.
+// Arrow keys move the focus to the nearest tile in that direction on the screen.
 function arrowKeys(container) {
   container.addEventListener("keydown", (event) => {
     const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
@@ -110,14 +112,14 @@ function arrowKeys(container) {
 
 // ---- clusters -------------------------------------------------------------------------------------------------------
 
-const CLUSTERS_A_PAGE = 20;
+const CLUSTERS_PER_PAGE = 20;
 const order = { page: 0, clusters };
 
 function sortClusters() {
   const by = $("order").value;
   const compare = {
     size: (a, b) => data.sizes[b] - data.sizes[a] || a - b,
-    sure: (a, b) => data.sure[b] - data.sure[a] || a - b,
+    confidence: (a, b) => data.median_confidence[b] - data.median_confidence[a] || a - b,
     name: (a, b) => data.names[a].localeCompare(data.names[b], undefined, { numeric: true }),
     number: (a, b) => a - b,
   }[by];
@@ -127,23 +129,23 @@ function sortClusters() {
 
 function showClusters(page) {
   order.page = page;
-  const shown = order.clusters.slice(page * CLUSTERS_A_PAGE, (page + 1) * CLUSTERS_A_PAGE);
-  $("rows").replaceChildren(...shown.map((cluster) => {
+  const shown = order.clusters.slice(page * CLUSTERS_PER_PAGE, (page + 1) * CLUSTERS_PER_PAGE);
+  $("cluster-list").replaceChildren(...shown.map((cluster) => {
     const open = el("button", { type: "button" },
       el("span", { className: "name" }, mark(cluster), el("bdi", { textContent: data.names[cluster] })),
-      el("div", { className: "small", textContent: `${counted(data.sizes[cluster])} · ${Math.round(100 * data.sure[cluster])} % sure` }));
+      el("div", { className: "small", textContent: `${count(data.sizes[cluster])} · ${Math.round(100 * data.median_confidence[cluster])} % confidence` }));
     open.addEventListener("click", () => { location.hash = `cluster-${cluster}`; });
-    const strip = (kind, n, name) => el("div", { className: `strip ${name}${hasImages ? "" : " text"}` },
-      ...data[kind][cluster].slice(0, n).map((place) => tile(place, data[kind][cluster])));
-    return el("li", { className: "row" }, el("div", { className: "who" }, open),
-      strip("typical", 7, "typical"), strip("uncertain", 5, "few"));
+    const strip = (kind, n) => el("div", { className: `strip ${kind}${hasImages ? "" : " text"}` },
+      ...data[kind][cluster].slice(0, n).map((index) => tile(index, data[kind][cluster])));
+    return el("li", { className: "row" }, el("div", { className: "title" }, open),
+      strip("typical", 7), strip("uncertain", 5));
   }));
-  pager($("rows-pager"), order.clusters.length, CLUSTERS_A_PAGE, page, showClusters);
+  pager($("clusters-pager"), order.clusters.length, CLUSTERS_PER_PAGE, page, showClusters);
 }
 
-// ---- one cluster ----------------------------------------------------------------------------------------------------
+// ---- cluster details ------------------------------------------------------------------------------------------------
 
-const IMAGES_A_PAGE = 24;
+const TILES_PER_PAGE = 24;
 const detail = { cluster: null, kind: "typical" };
 
 function openCluster(cluster) {
@@ -151,18 +153,18 @@ function openCluster(cluster) {
   $("overview").hidden = true;
   $("detail").hidden = false;
   $("detail-title").replaceChildren(mark(cluster), el("bdi", { textContent: data.names[cluster] }));
-  const confused = data.confused[cluster];
+  const confusedWith = data.confused_with[cluster];
   $("detail-about").replaceChildren(
-    `${counted(data.sizes[cluster])}, median confidence ${Math.round(100 * data.sure[cluster])} %`, histogram(cluster),
-    confused === null ? "" : `. Leans most towards ${data.names[confused]}`,
-    data.typical[cluster].length === data.sizes[cluster] ? "." : ". The best of them are shown here, all in the list below.");
-  const at = order.clusters.indexOf(cluster);
-  $("previous-cluster").disabled = at <= 0;
-  $("next-cluster").disabled = at >= order.clusters.length - 1;
+    `${count(data.sizes[cluster])}, median confidence ${Math.round(100 * data.median_confidence[cluster])} %`, histogram(cluster),
+    confusedWith === null ? "" : `. Most often confused with ${data.names[confusedWith]}`,
+    data.typical[cluster].length === data.sizes[cluster] ? "." : ". This is a selection; the list below has more.");
+  const position = order.clusters.indexOf(cluster);
+  $("previous-cluster").disabled = position <= 0;
+  $("next-cluster").disabled = position >= order.clusters.length - 1;
   showGallery(detail.kind);
   $("filter").value = String(cluster);
   showList();
-  emphasize({ cluster });
+  setHighlight({ cluster });
   $("clusters").scrollIntoView({ block: "start" });
   $("detail-title").focus({ preventScroll: true });
 }
@@ -174,135 +176,135 @@ function closeCluster() {
   $("overview").hidden = false;
   $("detail").hidden = true;
   showList();
-  emphasize({ cluster: null });
+  setHighlight({ cluster: null });
 }
 
 function showGallery(kind, page = 0) {
   detail.kind = kind;
   $("by-typical").setAttribute("aria-pressed", String(kind === "typical"));
   $("by-uncertain").setAttribute("aria-pressed", String(kind === "uncertain"));
-  const list = data[kind][detail.cluster];
+  const gallery = data[kind][detail.cluster];
   $("gallery").className = hasImages ? "gallery" : "gallery text";
   $("gallery").replaceChildren(
-    ...list.slice(page * IMAGES_A_PAGE, (page + 1) * IMAGES_A_PAGE).map((place) => tile(place, list, true)));
-  pager($("gallery-pager"), list.length, IMAGES_A_PAGE, page, (to) => showGallery(kind, to));
+    ...gallery.slice(page * TILES_PER_PAGE, (page + 1) * TILES_PER_PAGE).map((index) => tile(index, gallery, true)));
+  pager($("gallery-pager"), gallery.length, TILES_PER_PAGE, page, (to) => showGallery(kind, to));
 }
 
 function histogram(cluster) {
   const bins = new Array(20).fill(0);
   for (let i = 0; i < labels.length; i++) if (labels[i] === cluster) bins[Math.min(19, Math.floor(confidence[i] / 500))]++;
-  const most = Math.max(...bins, 1);
-  return svg("svg", { width: 84, height: 18, class: "histogram", role: "img", "aria-label": "How many images have which confidence, from 0 to 100 %" },
-    ...bins.map((n, i) => svg("rect", { x: i * 4.2, y: 18 - Math.max(1, 18 * n / most), width: 3.4, height: Math.max(1, 18 * n / most) })));
+  const highest = Math.max(...bins, 1);
+  return svg("svg", { width: 84, height: 18, class: "histogram", role: "img", "aria-label": "Histogram of the confidence, from 0 to 100 %" },
+    ...bins.map((n, i) => svg("rect", { x: i * 4.2, y: 18 - Math.max(1, 18 * n / highest), width: 3.4, height: Math.max(1, 18 * n / highest) })));
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-const LINES_A_PAGE = 25;
-const list = { lower: null, places: [] };
+const LINES_PER_PAGE = 25;
+const list = { lowerIds: null, indices: [] };
 
 function showList() {
   const query = $("search").value.toLowerCase();
   const cluster = $("filter").value;
   const sort = $("sort").value;
-  list.lower ??= data.ids.map((id) => id.toLowerCase());
-  const places = [];
+  list.lowerIds ??= data.ids.map((id) => id.toLowerCase());
+  const indices = [];
   for (let i = 0; i < labels.length; i++) {
-    if ((cluster === "" || labels[i] === Number(cluster)) && (query === "" || list.lower[i].includes(query))) places.push(i);
+    if ((cluster === "" || labels[i] === Number(cluster)) && (query === "" || list.lowerIds[i].includes(query))) indices.push(i);
   }
-  if (sort === "margin") places.sort((a, b) => margin[a] - margin[b]);
-  if (sort === "confidence") places.sort((a, b) => confidence[b] - confidence[a]);
-  if (sort === "outlier") places.sort((a, b) => outlier[b] - outlier[a]);
-  list.places = places;
-  $("count").textContent = places.length === labels.length ? counted(places.length) : `${places.length.toLocaleString("en")} of ${counted(labels.length)}`;
+  if (sort === "margin") indices.sort((a, b) => margin[a] - margin[b]);
+  if (sort === "confidence") indices.sort((a, b) => confidence[b] - confidence[a]);
+  if (sort === "outlier") indices.sort((a, b) => outlier[b] - outlier[a]);
+  list.indices = indices;
+  $("count").textContent = indices.length === labels.length ? count(indices.length) : `${number(indices.length)} of ${count(labels.length)}`;
   showLines(0);
-  emphasize({ places: query === "" ? null : places });
+  setHighlight({ indices: query === "" ? null : indices });
 }
 
 function showLines(page) {
-  const shown = list.places.slice(page * LINES_A_PAGE, (page + 1) * LINES_A_PAGE);
-  $("list").replaceChildren(...shown.map((place) => {
-    const small = thumbnails[place] ? el("img", { src: source(place), alt: "", loading: "lazy" }) : hasImages ? el("span", { className: "blank" }) : null;
-    const open = el("button", { type: "button", title: data.ids[place] }, small, el("bdi", { className: "file", textContent: data.ids[place] }));
-    open.addEventListener("click", () => view(list.places, list.places.indexOf(place)));
+  const shown = list.indices.slice(page * LINES_PER_PAGE, (page + 1) * LINES_PER_PAGE);
+  $("list-rows").replaceChildren(...shown.map((index) => {
+    const thumbnail = thumbnails[index] ? el("img", { src: thumbnailUrl(index), alt: "", loading: "lazy" }) : hasImages ? el("span", { className: "blank" }) : null;
+    const open = el("button", { type: "button", title: data.ids[index] }, thumbnail, el("bdi", { className: "file", textContent: data.ids[index] }));
+    open.addEventListener("click", () => view(list.indices, list.indices.indexOf(index)));
     const meter = svg("svg", { class: "meter", viewBox: "0 0 64 5", "aria-hidden": "true" },
-      svg("rect", { class: "back", width: 64, height: 5, rx: 2.5 }), svg("rect", { width: 64 * confidence[place] / 10000, height: 5, rx: 2.5 }));
+      svg("rect", { class: "back", width: 64, height: 5, rx: 2.5 }), svg("rect", { width: 64 * confidence[index] / 10000, height: 5, rx: 2.5 }));
     return el("tr", {}, el("td", {}, open),
-      el("td", {}, el("span", { className: "cluster" }, mark(labels[place]), el("bdi", { textContent: data.names[labels[place]] }))),
-      el("td", { className: "number" }, meter, percent(confidence[place])),
-      el("td", { className: "number wide", textContent: percent(margin[place]) }));
+      el("td", {}, el("span", { className: "cluster" }, mark(labels[index]), el("bdi", { textContent: data.names[labels[index]] }))),
+      el("td", { className: "number" }, meter, percent(confidence[index])),
+      el("td", { className: "number wide", textContent: percent(margin[index]) }));
   }));
-  if (!shown.length) $("list").append(el("tr", {}, el("td", { colSpan: 4, className: "empty", textContent: "No file name matches." })));
-  pager($("list-pager"), list.places.length, LINES_A_PAGE, page, showLines);
+  if (!shown.length) $("list-rows").append(el("tr", {}, el("td", { colSpan: 4, className: "empty", textContent: "No matches." })));
+  pager($("list-pager"), list.indices.length, LINES_PER_PAGE, page, showLines);
 }
 
 // ---- the viewer -----------------------------------------------------------------------------------------------------
 
-const viewer = { list: [], at: 0 };
+const viewer = { indices: [], position: 0 };
 
-function view(places, at) {
-  viewer.list = places;
-  viewer.at = Math.max(0, at);
+function view(indices, position) {
+  viewer.indices = indices;
+  viewer.position = Math.max(0, position);
   showViewer();
   if (!$("viewer").open) $("viewer").showModal();
 }
 
 function showViewer() {
-  const place = viewer.list[viewer.at];
-  const id = data.ids[place];
-  $("viewer-stage").replaceChildren(thumbnails[place] ? el("img", { src: source(place), alt: `The image ${id}` })
-    : el("p", { textContent: hasImages ? "This page does not carry a picture of this image." : "No picture." }));
+  const index = viewer.indices[viewer.position];
+  const id = data.ids[index];
+  $("viewer-stage").replaceChildren(thumbnails[index] ? el("img", { src: thumbnailUrl(index), alt: id })
+    : el("p", { textContent: hasImages ? "This page has no thumbnail of this image." : "No image." }));
   $("viewer-name").replaceChildren(el("bdi", { textContent: id }));
-  const fact = (name, ...value) => el("div", {}, el("dt", { textContent: name }), el("dd", {}, ...value));
-  const named = (cluster) => [mark(cluster), el("bdi", { textContent: data.names[cluster] })];
-  $("viewer-facts").replaceChildren(
-    fact("Cluster", ...named(labels[place])),
-    fact("Confidence", percent(confidence[place])),
-    fact("Lead over the next", percent(margin[place])),
-    fact("More unusual than", percent(outlier[place])),
-    ...(second && confidence[place] < 9995 ? [fact("Next best", ...named(second[place]))] : []));
+  const entry = (name, ...value) => el("div", {}, el("dt", { textContent: name }), el("dd", {}, ...value));
+  const clusterName = (cluster) => [mark(cluster), el("bdi", { textContent: data.names[cluster] })];
+  $("viewer-details").replaceChildren(
+    entry("Cluster", ...clusterName(labels[index])),
+    entry("Confidence", percent(confidence[index])),
+    entry("Margin", percent(margin[index])),
+    entry("Outlier score", percent(outlier[index])),
+    ...(runnerUp && confidence[index] < 9995 ? [entry("Second best", ...clusterName(runnerUp[index]))] : []));
   $("viewer-link").hidden = data.base === null;
-  if (data.base !== null) $("viewer-link").href = original(id);
-  $("viewer-place").textContent = `${(viewer.at + 1).toLocaleString("en")} / ${viewer.list.length.toLocaleString("en")}`;
-  $("viewer-previous").disabled = viewer.at === 0;
-  $("viewer-next").disabled = viewer.at === viewer.list.length - 1;
+  if (data.base !== null) $("viewer-link").href = originalUrl(id);
+  $("viewer-position").textContent = `${number(viewer.position + 1)} / ${number(viewer.indices.length)}`;
+  $("viewer-previous").disabled = viewer.position === 0;
+  $("viewer-next").disabled = viewer.position === viewer.indices.length - 1;
 }
 
 function turn(step) {
-  const at = viewer.at + step;
-  if (at < 0 || at >= viewer.list.length) return;
-  viewer.at = at;
+  const position = viewer.position + step;
+  if (position < 0 || position >= viewer.indices.length) return;
+  viewer.position = position;
   showViewer();
 }
 
-// A byte of a file's name that is not UTF-8 comes as a lone surrogate U+DC80 ... U+DCFF and goes back as that byte.
-function original(id) {
+// URL of an original. Undecodable bytes of its name are lone surrogates U+DC80 to U+DCFF (Python's surrogateescape).
+function originalUrl(id) {
   let path = "";
-  for (const char of id) {
-    const code = char.codePointAt(0);
+  for (const character of id) {
+    const code = character.codePointAt(0);
     if (code >= 0xdc80 && code <= 0xdcff) path += `%${(code - 0xdc00).toString(16).toUpperCase()}`;
-    else path += char === "/" ? "/" : encodeURIComponent(char.isWellFormed?.() === false ? "\ufffd" : char);
+    else path += character === "/" ? "/" : encodeURIComponent(character.isWellFormed?.() === false ? "\ufffd" : character);
   }
   return id.startsWith("/") ? `file://${path}` : `${data.base}/${path}`;
 }
 
-// ---- what the map lets stand out: a cluster, or the files that were searched for ------------------------------------
+// ---- highlighting on the map: a cluster, or the search results -------------------------------------------------------
 
-const emphasis = { cluster: null, places: null };
+const highlight = { cluster: null, indices: null };
 
-function emphasize(change) {
-  Object.assign(emphasis, change);
-  document.dispatchEvent(new Event("emphasis"));
+function setHighlight(change) {
+  Object.assign(highlight, change);
+  document.dispatchEvent(new Event("highlight"));
 }
 
-// ---- wiring ---------------------------------------------------------------------------------------------------------
+// ---- events ---------------------------------------------------------------------------------------------------------
 
 const root = document.documentElement;
-const darkness = matchMedia("(prefers-color-scheme: dark)");
+const systemTheme = matchMedia("(prefers-color-scheme: dark)");
 
 function setTheme(theme) {
   root.dataset.theme = theme;
-  try { localStorage.setItem("cgmcr2-theme", theme); } catch { /* storage can be forbidden for files */ }
+  try { localStorage.setItem("cgmcr2-theme", theme); } catch { /* browsers may block storage for local files */ }
   document.dispatchEvent(new Event("theme"));
 }
 
@@ -312,14 +314,14 @@ function followHash() {
   else if (["", "#clusters"].includes(location.hash)) closeCluster();
 }
 
-try { root.dataset.theme = localStorage.getItem("cgmcr2-theme") ?? ""; } catch { /* as above */ }
-$("theme").addEventListener("click", () => setTheme((root.dataset.theme || (darkness.matches ? "dark" : "light")) === "dark" ? "light" : "dark"));
-darkness.addEventListener("change", () => document.dispatchEvent(new Event("theme")));
+try { root.dataset.theme = localStorage.getItem("cgmcr2-theme") ?? ""; } catch { /* blocked, see above */ }
+$("theme").addEventListener("click", () => setTheme((root.dataset.theme || (systemTheme.matches ? "dark" : "light")) === "dark" ? "light" : "dark"));
+systemTheme.addEventListener("change", () => document.dispatchEvent(new Event("theme")));
 $("order").addEventListener("change", sortClusters);
 $("back").addEventListener("click", () => { location.hash = "clusters"; });
-const neighbour = (step) => { location.hash = `cluster-${order.clusters[order.clusters.indexOf(detail.cluster) + step]}`; };
-$("previous-cluster").addEventListener("click", () => neighbour(-1));
-$("next-cluster").addEventListener("click", () => neighbour(1));
+const goToCluster = (step) => { location.hash = `cluster-${order.clusters[order.clusters.indexOf(detail.cluster) + step]}`; };
+$("previous-cluster").addEventListener("click", () => goToCluster(-1));
+$("next-cluster").addEventListener("click", () => goToCluster(1));
 $("by-typical").addEventListener("click", () => showGallery("typical"));
 $("by-uncertain").addEventListener("click", () => showGallery("uncertain"));
 $("search").addEventListener("input", showList);
@@ -329,7 +331,7 @@ $("viewer-previous").addEventListener("click", () => turn(-1));
 $("viewer-next").addEventListener("click", () => turn(1));
 $("viewer-close").addEventListener("click", () => $("viewer").close());
 $("viewer-cluster").addEventListener("click", () => {
-  const cluster = labels[viewer.list[viewer.at]];
+  const cluster = labels[viewer.indices[viewer.position]];
   $("viewer").close();
   if (location.hash === `#cluster-${cluster}`) openCluster(cluster);
   else location.hash = `cluster-${cluster}`;
@@ -352,7 +354,7 @@ addEventListener("hashchange", followHash);
 
 $("filter").append(el("option", { value: "", textContent: "all" }),
   ...clusters.map((c) => el("option", { value: String(c), textContent: data.names[c] })));
-arrowKeys($("rows"));
+arrowKeys($("cluster-list"));
 arrowKeys($("gallery"));
 sortClusters();
 showList();

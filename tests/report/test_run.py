@@ -1,0 +1,90 @@
+"""The report of a run folder, with and without its images."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cgmcr2.features.store import FeatureStore
+from cgmcr2.report import report_run
+from cgmcr2.runs import RunInfo
+
+from .pages import clustering, read_page, write_photos
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run on 30 images whose feature store has its rows in another order."""
+    source = tmp_path / "photos"
+    source.mkdir()
+    c = clustering(30)
+    write_photos(source, c.ids)
+    folder = tmp_path / "run"
+    c.save(folder)
+    X = np.arange(30 * 4, dtype=np.float32).reshape(30, 4)
+    FeatureStore.create(folder / "features", X[::-1], c.ids[::-1])
+    info = RunInfo(
+        source=str(source),
+        fitted_on={"part": "all images", "rows": 30, "width": 4},
+        encoder="fingerprint",
+        parameters={"n_clusters": 3},
+        encoder_name="bundled",
+        protocol="fitted on all rows",
+        stability=0.5,
+    )
+    info.write(folder / "run.json")
+    lines = [json.dumps({"step": s, "loss": 1.0 / (s + 1)}) for s in range(5)]
+    (folder / "metrics.jsonl").write_text("\n".join(lines) + '\n{"step": 5, "lo')
+    return folder
+
+
+def test_report_of_a_run_on_images(run: Path) -> None:
+    path = report_run(run)
+    assert path == run / "report.html"
+    page, data, thumbnails = read_page(path)
+    assert len(thumbnails) == 30
+    assert data["base"] == "./../photos"
+    for text in ("30 images in 3 clusters", "50 %stability", "fitted on all rows", "Loss"):
+        assert text in page.text
+    assert sum(tag == "img" for tag, _ in page.elements) == 3
+
+
+def test_moved_images(run: Path, tmp_path: Path) -> None:
+    os.rename(tmp_path / "photos", tmp_path / "moved")
+    page, _, thumbnails = read_page(report_run(run))
+    assert thumbnails == {}
+    assert "Showing file names, because the images were not found" in page.text
+    assert "30 images in 3 clusters" in page.text
+    _, _, thumbnails = read_page(report_run(run, tmp_path / "again.html", images=tmp_path / "moved"))
+    assert len(thumbnails) == 30
+    (tmp_path / "other").mkdir()
+    Image.new("RGB", (3, 3)).save(tmp_path / "other" / "other.png")
+    with pytest.raises(ValueError, match="none of the run's images"):
+        report_run(run, images=tmp_path / "other")
+
+
+def test_report_of_a_run_on_features(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32))
+    c = clustering(60, ids=[str(i) for i in range(60)])
+    c.save(tmp_path / "run")
+    info = RunInfo(source=str(tmp_path / "x.npy"), fitted_on={"part": "all rows"}, encoder="fingerprint", parameters={})
+    info.write(tmp_path / "run" / "run.json")
+    page, _, thumbnails = read_page(report_run(tmp_path / "run"))
+    assert thumbnails == {}
+    assert "60 rows in 3 clusters" in page.text
+    assert "file names" not in page.text
+    assert sum(tag == "img" for tag, _ in page.elements) == 3
+
+
+def test_folder_without_a_run(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="not a run folder"):
+        report_run(tmp_path)
+    clustering().save(tmp_path)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(ValueError, match="damaged"):
+        report_run(tmp_path)
