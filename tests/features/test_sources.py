@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from cgmcr2.features.sources import Subset, check_finite, load_feature_file, read_rows
+from cgmcr2.features import FeatureStore
+from cgmcr2.features.sources import Subset, check_finite, is_features, load_feature_file, read_rows
 
 FEATURES = np.arange(12, dtype=np.float16).reshape(6, 2)
 
@@ -117,3 +118,12 @@ def test_subset() -> None:
     assert subset.shape == (3, 2)
     assert subset[1:].tolist() == [[0, 1], [4, 5]]
     assert subset[np.array([0])].tolist() == [[10, 11]]
+
+
+def test_is_features_distinguishes_features_from_images(tmp_path: Path) -> None:
+    np.savez(tmp_path / "features.npz", features=FEATURES)
+    np.savez(tmp_path / "images.npz", images=np.zeros((2, 4, 4, 3), np.uint8))
+    FeatureStore.create(tmp_path / "store", FEATURES)
+    (tmp_path / "photos").mkdir()
+    assert [is_features(tmp_path / name) for name in ("features.npz", "store", "x.npy")] == [True] * 3
+    assert [is_features(tmp_path / name) for name in ("images.npz", "photos", "x.zip")] == [False] * 3
