@@ -9,16 +9,18 @@ from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .clustering import Clustering
+    from .consensus import ConsensusClustering
     from .encoders import load_encoder
     from .estimator import CgMCR2
     from .features import FeatureStore
     from .pipeline import cluster_images
 
-__all__ = ["CgMCR2", "Clustering", "FeatureStore", "cluster_images", "load_encoder"]
+__all__ = ["CgMCR2", "Clustering", "ConsensusClustering", "FeatureStore", "cluster_images", "load_encoder"]
 
 _HOMES = {
     "CgMCR2": "estimator",
     "Clustering": "clustering",
+    "ConsensusClustering": "consensus",
     "FeatureStore": "features",
     "cluster_images": "pipeline",
     "load_encoder": "encoders",

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 import torch
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
@@ -229,7 +228,7 @@ def spectral_extension(Y: Float32, k: int, seed: int = 0) -> Float32:
     The embedding is given by the k leading eigenvectors of ``deg^(-1/2) |YY'| deg^(-1/2)``; it is exact for the rows of
     Y.
     """
-    A = sp.csr_array(np.abs(Y @ Y.T).astype(np.float64))
+    A = np.abs(Y @ Y.T).astype(np.float64)
     values, vectors, scale = leading_eigenvectors(A, k, seed)
     inverse = 1 / np.where(np.abs(values) > 1e-9, values, np.inf)  # directions of eigenvalue 0 are dropped
     return np.asarray(scale[:, None] * vectors * inverse, dtype=np.float32)

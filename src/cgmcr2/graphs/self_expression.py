@@ -1,4 +1,4 @@
-"""Self-expression of elastic net subspace clustering: each row written by few others, with no array of size n x n."""
+"""Self-expression for elastic net subspace clustering (You et al., CVPR 2016), without an n x n array."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path
-from tqdm import tqdm
+
+from cgmcr2._progress import progress_bar
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 
-OPTIMALITY = 1e-2  # a row that is missing by less than this, relative to tau, is not
-BLOCK = 128  # rows that are coded side by side: their products with all rows are one matrix product
+KKT_TOLERANCE = 1e-2  # violation of the optimality conditions, relative to tau, that counts as zero
+BLOCK_ROWS = 128  # rows solved together: their products with all rows are one matrix product
 
 
 def self_expression(
@@ -29,7 +30,23 @@ def self_expression(
     max_rounds: int = 20,
     verbose: bool = False,
 ) -> sp.csr_array:
-    """The sparse ``C (n, n)``, empty diagonal, whose row j solves EnSC's problem for row j of ``X (n, D)``.
+    r"""The sparse self-expression matrix ``C (n, n)`` of the rows of ``X (n, D)``, with an empty diagonal.
+
+    Row j of ``C`` is the solution of
+
+    .. math:: \min_{c: c_j = 0} \tau |c|_1 + \frac{1 - \tau}{2} |c|_2^2 + \frac{\beta}{2} |x_j - c X|_2^2
+
+    found by the active set method of the paper: solve on a few candidate rows, add the rows that violate the
+    optimality conditions, repeat.
+
+    Args:
+        X: unit rows (n, D).
+        tau: share of the l1 norm.
+        beta: weight of the reconstruction error.
+        relative: multiply ``beta`` by ``tau / max_i |x_i' x_j|``, the smallest value with a non-zero solution.
+        candidates: rows in the first active set, and the most rows added to it at a time.
+        max_rounds: rounds of the active set method.
+        verbose: show a progress bar.
 
     >>> C = self_expression(np.eye(3)[[0, 0, 1, 1]] + 0.1, 0.9, 50.0)
     >>> (C.toarray() > 0.5).astype(int).tolist()
@@ -38,8 +55,8 @@ def self_expression(
     n = len(X)
     columns: list[Int64] = []
     values: list[Float64] = []
-    with tqdm(total=n, desc="EnSC", unit="row", disable=not verbose, leave=False) as bar:
-        for rows in np.split(np.arange(n), range(BLOCK, n, BLOCK)):
+    with progress_bar(n, desc="EnSC", unit="rows", enabled=verbose) as bar:
+        for rows in np.split(np.arange(n), range(BLOCK_ROWS, n, BLOCK_ROWS)):
             cosines = X[rows] @ X.T  # (b, D) x (D, n) -> (b, n)
             cosines[np.arange(len(rows)), rows] = 0
             largest = np.maximum(np.abs(cosines).max(axis=1), 1e-12)
@@ -55,10 +72,10 @@ def self_expression(
 def _code(
     X: Float32, rows: Int64, cosines: Float32, betas: Float32, tau: float, candidates: int, max_rounds: int
 ) -> list[tuple[Int64, Float64]]:
-    """Support and coefficients of each of ``rows``: solve on the candidates, ask the oracle point who is missing."""
+    """Active set (rows) and coefficients of each of ``rows``."""
     m = min(candidates, len(X) - 1)
     sizes = -np.abs(cosines)
-    sizes[np.arange(len(rows)), rows] = 1  # never its own candidate
+    sizes[np.arange(len(rows)), rows] = 1  # a row is not its own candidate
     problems = [
         _Candidates(X, j, cosines[b], beta, np.argpartition(sizes[b], m - 1)[:m])
         for b, (j, beta) in enumerate(zip(rows, betas, strict=True))
@@ -73,7 +90,7 @@ def _code(
 
 
 class _Candidates:
-    """One row's problem on the rows of ``support``; their Gram matrix is kept and only added to."""
+    """The problem of row j, restricted to the rows of ``support``; their Gram matrix is extended incrementally."""
 
     def __init__(self, X: Float32, j: int, cosines: Float32, beta: float, support: Int64) -> None:
         self.X, self.j, self.cosines, self.beta, self.support = X, j, cosines, float(beta), support
@@ -82,20 +99,20 @@ class _Candidates:
         self.c: Float64 = np.zeros(len(support))
 
     def solve(self, tau: float) -> Float32:
-        """Solve on the candidates; the oracle point ``beta (x_j - c S)`` (D,)."""
+        """Solve on the candidates and return the oracle point ``beta (x_j - c S)`` (D,)."""
         y = self.X[self.j]
         q = self.cosines[self.support].astype(np.float64)
         self.c = elastic_net(self.gram, q, float(np.linalg.norm(y)), tau, self.beta, self.c)
         return np.asarray(self.beta * (y - self.c.astype(np.float32) @ self.S))
 
     def extend(self, scores: Float32, tau: float, most: int) -> bool:
-        """Add the rows (at most ``most``) whose score ``|x_i' delta|`` is above tau; whether there were any."""
+        """Add at most ``most`` rows whose score ``|x_i' delta|`` exceeds tau; return whether there were any."""
         scores[self.j] = scores[self.support] = 0
-        new = np.flatnonzero(scores > tau * (1 + OPTIMALITY))
+        new = np.flatnonzero(scores > tau * (1 + KKT_TOLERANCE))
         if not len(new):
             return False
         new = new[np.argsort(-scores[new], kind="stable")[:most]]
-        kept = self.c != 0  # the others come back if they are needed
+        kept = self.c != 0  # dropped rows are added again if they violate the conditions
         old, added = self.S[kept], self.X[new]
         cross = old @ added.T
         corner = added @ added.T
@@ -110,15 +127,14 @@ def elastic_net(
 ) -> Float64:
     """``argmin_c tau |c|_1 + (1 - tau)/2 |c|^2 + beta/2 (c'Gc - 2 c'q + length^2)`` for ``G (s, s)`` and ``q (s,)``.
 
-    ``length`` is that of the row to be written; the duality gap is below ``tol beta length^2``.
+    ``length`` is the norm of the row to be expressed; the duality gap is at most ``tol beta length^2``.
 
     >>> elastic_net(np.eye(2), np.array([1.0, 0.1]), 1.0, 0.5, 1.0, tol=1e-9).round(3).tolist()
     [0.333, 0.0]
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the next round goes on from here
-        # with the Gram matrix given, scikit-learn takes from y its length alone, and from X its shape; it divides the
-        # error by their common height, here 1
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the next round continues from this solution
+        # Given the Gram matrix, scikit-learn uses only the norm of y and the shape of X; here both have one row.
         _, path, _ = enet_path(
             np.empty((1, len(q)), order="F"),
             np.array([length]),
@@ -135,7 +151,7 @@ def elastic_net(
 
 
 def affinity(C: sp.csr_array, n_nonzero: int) -> sp.csr_array:
-    """``(|C| + |C|') / 2`` of the ``n_nonzero`` largest coefficients of each row, rows scaled to unit length first."""
+    """``(|C| + |C|') / 2`` of the ``n_nonzero`` largest coefficients of each row, after scaling rows to unit length."""
     C = sp.csr_array(abs(C))
     for i in range(C.shape[0]):
         row = C.data[C.indptr[i] : C.indptr[i + 1]]

@@ -43,9 +43,11 @@ def spectral_embedding(A: sp.csr_array, k: int, seed: int = 0) -> Float64:
 
 
 def leading_eigenvectors(
-    A: sp.csr_array, k: int, seed: int, *, tol: float = 1e-6, dense_rows: int = DENSE_ROWS
+    A: sp.csr_array | Float64, k: int, seed: int, *, tol: float = 1e-6, dense_rows: int = DENSE_ROWS
 ) -> tuple[Float64, Float64, Float64]:
     """The k largest eigenvalues of ``D^(-1/2) A D^(-1/2)``, in descending order, with their eigenvectors.
+
+    ``A (n, n)`` is a symmetric, non-negative graph, sparse or dense.
 
     Returns:
         Eigenvalues (k,), eigenvectors (n, k) and ``deg^(-1/2)`` (n,).
@@ -53,13 +55,13 @@ def leading_eigenvectors(
     n = A.shape[0]
     degrees = np.asarray(A.sum(axis=1), dtype=np.float64).ravel()
     scale = 1 / np.sqrt(np.maximum(degrees, 1e-12))
-    M = sp.csr_array(sp.diags_array(scale) @ A @ sp.diags_array(scale)).astype(np.float64)
+    M = _scaled(A, scale)
     if k >= n - 1 or n <= dense_rows:  # Lanczos needs k < n - 1
-        values, vectors = np.linalg.eigh(M.toarray())
+        values, vectors = np.linalg.eigh(M if isinstance(M, np.ndarray) else M.toarray())
         return values[::-1][:k], vectors[:, ::-1][:, :k], scale
     # Lanczos misses repeated eigenvalues, and each component of the graph has the eigenvalue 1. So the components'
     # eigenvectors are written down, largest first, and Lanczos runs in their orthogonal complement.
-    count, component = connected_components(A, directed=False)
+    count, component = connected_components(sp.csr_array(A), directed=False)
     volumes = np.bincount(component, weights=degrees, minlength=count)
     largest = np.argsort(-volumes, kind="stable")[:k]
     indicators = np.sqrt(degrees)[:, None] * (component[:, None] == largest)
@@ -72,6 +74,13 @@ def leading_eigenvectors(
     values, vectors = eigsh(deflated, k=rest, which="LA", v0=v0, tol=tol, ncv=min(n, max(2 * rest + 1, 40)))
     order = np.argsort(-values, kind="stable")
     return np.append(np.ones(len(largest)), values[order]), np.hstack([indicators, vectors[:, order]]), scale
+
+
+def _scaled(A: sp.csr_array | Float64, scale: Float64) -> sp.csr_array | Float64:
+    """``diag(scale) A diag(scale)`` in float64."""
+    if isinstance(A, np.ndarray):
+        return A * scale[:, None] * scale
+    return sp.csr_array(sp.diags_array(scale) @ A @ sp.diags_array(scale)).astype(np.float64)
 
 
 def spectral_clustering(
