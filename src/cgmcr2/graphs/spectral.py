@@ -69,9 +69,13 @@ def leading_eigenvectors(
     rest = k - len(largest)
     if not rest:
         return np.ones(k), indicators, scale
+
+    def deflated(v: Float64) -> Float64:
+        return np.asarray(M @ v - indicators @ (indicators.T @ v))
+
     v0 = np.random.default_rng(seed).standard_normal(n)
-    deflated = LinearOperator((n, n), matvec=lambda v: M @ v - indicators @ (indicators.T @ v), dtype=np.float64)
-    values, vectors = eigsh(deflated, k=rest, which="LA", v0=v0, tol=tol, ncv=min(n, max(2 * rest + 1, 40)))
+    operator = LinearOperator((n, n), matvec=deflated, dtype=np.float64)
+    values, vectors = eigsh(operator, k=rest, which="LA", v0=v0, tol=tol, ncv=min(n, max(2 * rest + 1, 40)))
     order = np.argsort(-values, kind="stable")
     return np.append(np.ones(len(largest)), values[order]), np.hstack([indicators, vectors[:, order]]), scale
 
