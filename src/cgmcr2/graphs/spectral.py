@@ -52,7 +52,7 @@ def leading_eigenvectors(
     Returns:
         Eigenvalues (k,), eigenvectors (n, k) and ``deg^(-1/2)`` (n,).
     """
-    n = A.shape[0]
+    n = int(A.shape[0])
     degrees = np.asarray(A.sum(axis=1), dtype=np.float64).ravel()
     scale = 1 / np.sqrt(np.maximum(degrees, 1e-12))
     M = _scaled(A, scale)
