@@ -35,7 +35,7 @@ def test_results_are_in_order_if_later_images_finish_first(tmp_path: Path, worke
         """With two threads or more, every even image waits for the odd one after it."""
         number = red(image)
         if (workers or 1) > 1 and number % 2 == 0:
-            finished[number + 1].wait()
+            finished[number + 1].wait(timeout=5)  # the limit only matters if the order is wrong
         finished[number].set()
         return number
 
