@@ -1,4 +1,4 @@
-"""Data sets by their names, as a user types them."""
+"""datasets, and commands with the name of a data set, as a user types them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cgmcr2.features.sources import load_feature_file
 TRAIN, TEST = 60, 20
 
 register_encoder(
-    "stripes",  # each column of pixels, summed: costs nothing
+    "stripes",  # mean of each column of pixels: fast
     lambda: SimpleNamespace(
         name="stripes",
         fingerprint="stripes-1",
@@ -36,7 +36,7 @@ register_encoder(
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An MNIST of 80 images whose digit is the place of a stripe, in the official format; we stand beside it."""
+    """Folder of an MNIST in the official format: 80 images in which the position of a stripe is the digit."""
     small = dataclasses.replace(dataset_info("mnist"), train=TRAIN, test=TEST)
     monkeypatch.setitem(info._BY_NAME, "mnist", small)
     folder = tmp_path / "data" / "mnist"
@@ -54,9 +54,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def test_embed_keeps_the_labels_and_the_split(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_embed_stores_the_labels_and_the_split(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("embed", "MNIST", "--data", "data", "--encoder", "stripes", "-o", "store", "-q") == 0
-    assert "80 images, 80 of them embedded now" in capsys.readouterr().out
+    assert "80 images, 80 new" in capsys.readouterr().out
     file = load_feature_file("store")
     assert file.labels is not None
     assert file.split is not None
@@ -66,50 +66,50 @@ def test_embed_keeps_the_labels_and_the_split(data: Path, capsys: pytest.Capture
     assert len(file.classes) == 10
 
 
-def test_cluster_fits_the_training_images_and_judges_the_others(
+def test_cluster_fits_the_training_split_and_evaluates_the_test_split(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["cluster", "mnist", "--data", "data", "--encoder", "stripes", "-k", 10, "-o", "run", "-q"]
     assert run(*words, "--set", "warmup_epochs=2", "--set", "finetune_epochs=2") == 0
     shown = capsys.readouterr().out
     assert "60 images in" in shown
-    assert "By the data set's labels: ACC" in shown
+    assert "Against the data set's labels: ACC" in shown
     assert "fitted on split 0 (60 rows), predicted split 1 (20 rows) with the cluster head" in shown
     info = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (info["source"], info["data"]) == ("mnist", str(data))
     with (tmp_path / "run" / "labels.csv").open(newline="") as file:
         assert [row["path"] for row in csv.DictReader(file)][:2] == ["train/00000.png", "train/00001.png"]
-    assert "Names instead of pictures" not in (tmp_path / "run" / "report.html").read_text()
-    assert run("export", "run", "--to", "folders", "-o", "sorted") == 0  # the images are found again
+    assert "MNIST needs" not in (tmp_path / "run" / "report.html").read_text()
+    assert run("export", "run", "--to", "folders", "-o", "sorted") == 0
     assert len(list((tmp_path / "sorted").rglob("*.png"))) == TRAIN
     assert run("evaluate", "run", "run/features", "--part", "train") == 0
-    assert run(*words, "--set", "warmup_epochs=2", "--set", "finetune_epochs=2") == 0  # nothing is left to do
+    assert run(*words, "--set", "warmup_epochs=2", "--set", "finetune_epochs=2") == 0  # prints the finished run
     (data / "mnist").rename(data / "gone")
     assert run("report", "run") == 0
-    assert "Names instead of pictures: MNIST needs train-images" in (tmp_path / "run" / "report.html").read_text()
+    assert "MNIST needs train-images" in (tmp_path / "run" / "report.html").read_text()
 
 
-def test_a_folder_of_that_name_comes_first(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_path_takes_precedence(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mnist").mkdir()
     Image.new("RGB", (8, 8)).save(tmp_path / "mnist" / "a.png")
     assert run("embed", "mnist", "--encoder", "stripes", "-o", "store", "-q") == 0
-    assert "1 images" in capsys.readouterr().out
+    assert "1 image, 1 new" in capsys.readouterr().out
     assert load_feature_file("store").labels is None
     assert run("embed", "mnist", "--data", "data", "-o", "other") == 2
-    assert "but mnist is a path that exists; leave it out." in capsys.readouterr().err
+    assert "but mnist is an existing path: omit --data." in capsys.readouterr().err
 
 
-def test_compare_has_the_labels_and_the_classes(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_uses_the_labels_and_the_number_of_classes(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", "mnist", "--data", "data", "--encoder", "stripes", "--methods", "k-means", "--seeds", 1]
     words.append("--in-process")
     assert run(*words, "-o", "out", "-q") == 0
     shown = capsys.readouterr().out
     assert "| k-means | 1 | 100.0 |" in " ".join(shown.split())
     assert "fitted on split 0 (60 rows), predicted split 1 (20 rows)" in shown
-    assert run(*words, "-o", "out", "-q") == 0  # and again
+    assert run(*words, "-o", "out", "-q") == 0
 
 
-def test_reproduce_embeds_what_is_not_there(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reproduce_embeds_missing_features(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["reproduce", "table-5", "--data", "data", "--features", "store", "--seeds", 1, "-o", "out", "-q"]
     small = ["--set", "hidden_dim=16", "--set", "warmup_epochs=1", "--set", "finetune_epochs=1"]
     small += ["--set", "scan.min_steps=1", "--set", "cpp.epochs=1", "--set", "cpp.hidden_dim=16"]
@@ -129,7 +129,7 @@ def test_reproduce_embeds_what_is_not_there(data: Path, tmp_path: Path, capsys: 
         (["photos", "--data", "data"], "but photos is not a data set: omit --data."),
     ],
 )
-def test_mistakes_are_one_sentence(
+def test_user_errors_are_one_sentence(
     data: Path, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("embed", *words, "-o", "store") == 2

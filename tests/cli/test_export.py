@@ -1,4 +1,4 @@
-"""export, as a user types it."""
+"""export as a user types it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from cgmcr2._files import write_json
 from cgmcr2.cli import run
 from cgmcr2.clustering import Clustering
+from cgmcr2.runs import RunInfo
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A finished run on 4 images."""
+    """Run folder of 4 images."""
     photos = tmp_path / "photos"
     photos.mkdir()
     for number in range(4):
         Image.new("RGB", (8, 8), (number * 20, 0, 0)).save(photos / f"{number}.png")
     Clustering([f"{i}.png" for i in range(4)], [0, 1, 0, 1], names=["red", "dark/red"]).save(tmp_path / "run")
-    write_json(tmp_path / "run" / "run.json", {"source": str(photos)})
+    info = RunInfo(str(photos), {"part": "all images", "rows": 4, "width": 3}, "colours-1", {}, encoder_name="colours")
+    info.write(tmp_path / "run" / "run.json")
     return tmp_path / "run"
 
 
@@ -46,31 +47,30 @@ def test_links_and_tables(folder: Path, tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "t.json").read_text())["images"]) == 4
 
 
-def test_a_table_does_not_need_the_images(folder: Path, tmp_path: Path) -> None:
+def test_a_table_needs_no_images(folder: Path, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "photos")
     assert run("export", folder, "--to", "csv", "-o", tmp_path / "t.csv") == 0
 
 
-def test_what_is_missing_is_named_and_the_exit_says_so(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_images_are_listed(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "photos" / "1.png").unlink()
     assert run("export", folder, "-o", tmp_path / "out") == 1
-    captured = capsys.readouterr()
-    assert "3 images in 2 clusters" in captured.out
-    assert "1 could not be exported:\n  '1.png': not found in" in captured.err
+    output = capsys.readouterr()
+    assert "3 images in 2 clusters" in output.out
+    assert "cgmcr2: 1 image could not be exported:\n  '1.png': not found in" in output.err
 
 
-def test_mistakes_are_one_sentence(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "there").mkdir()
-    for arguments, sentence in (
-        ([folder, "-o", tmp_path / "there"], "exists already, and an export overwrites nothing"),
-        ([folder, "--to", "xlsx", "-o", tmp_path / "x"], "choose of folders, imagefolder, csv"),
-        ([folder, "--link", "move", "-o", tmp_path / "x"], "'move'"),
-        ([tmp_path / "there", "-o", tmp_path / "x"], "There is no labels.csv in"),
+def test_user_errors(folder: Path, fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "existing").mkdir()
+    for words, sentence in (
+        ([folder, "-o", tmp_path / "existing"], "already exists"),
+        ([tmp_path / "existing", "--to", "csv", "-o", tmp_path / "x"], "labels.csv"),
         ([folder, "--images", tmp_path / "gone", "-o", tmp_path / "x"], "no file or folder"),
+        ([fitted, "-o", tmp_path / "x"], "was fitted on features, not on images; export a table, such as --to csv."),
     ):
-        assert run("export", *arguments) == 2
+        assert run("export", *words) == 2
         error = capsys.readouterr().err
         assert sentence in error
         assert error.count("\n") == 1
+    assert run("export", folder, "--to", "xlsx", "-o", tmp_path / "x") == 2
+    assert "'xlsx' is not one of 'folders', 'imagefolder'" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
-from .output import evaluation_values, exit_if_interrupted, print_choice, print_json, run_values
+from .output import count, evaluation_values, exit_if_interrupted, print_choice, print_json, run_values
 from .parameters import read_parameters
 
 if TYPE_CHECKING:
@@ -84,11 +84,11 @@ def _print(result: RunResult, evaluation: Evaluation | None) -> None:
     if result.choice:
         print_choice(result.choice)
     folder, clustering = result.folder, result.clustering
-    typer.echo(f"{len(clustering):,} images in {len(clustering.clusters)} clusters: {folder.labels}")
+    typer.echo(f"{count(len(clustering), 'image')} in {count(len(clustering.clusters), 'cluster')}: {folder.labels}")
     if evaluation:
         typer.echo(f"Against the data set's labels: {evaluation.scores}")
         typer.echo(f"Protocol: {evaluation.protocol}")
     if result.errors:
-        typer.echo(f"{result.errors:,} files could not be read: {folder.errors}")
+        typer.echo(f"{count(result.errors, 'file')} could not be read: {folder.errors}")
     if folder.report.exists():
         typer.echo(f"Report: {folder.report}")

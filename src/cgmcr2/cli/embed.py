@@ -10,7 +10,7 @@ import typer
 
 from . import choices, options
 from .choices import metavar
-from .output import print_json
+from .output import count, print_json
 
 EPILOG = """\b
 Examples:
@@ -77,6 +77,6 @@ def embed(
         print_json({**values, "added": store.added, "unreadable": len(store.errors), "images_per_second": rate})
         return
     speed = f", {rate:.0f} images/s" if store.added else ""
-    typer.echo(f"{len(store):,} images, {store.added:,} new{speed}: {output}")
+    typer.echo(f"{count(len(store), 'image')}, {store.added:,} new{speed}: {output}")
     if store.errors:
-        typer.echo(f"{len(store.errors):,} files could not be read: {errors}")
+        typer.echo(f"{count(len(store.errors), 'file')} could not be read: {errors}")

@@ -10,7 +10,7 @@ import typer
 
 from . import choices, options
 from .choices import metavar
-from .output import print_json
+from .output import count, print_json
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ Examples:
   cgmcr2 export run --to imagefolder --link symlink -o train
   cgmcr2 export run --to csv -o clusters.csv
 """
-MAX_LISTED = 20  # images without an export that are listed on the terminal
+MAX_LISTED = 20  # missing images listed on the terminal
 
 
 def export(
@@ -55,16 +55,19 @@ def export(
     from cgmcr2.runs import RunFolder
 
     folder = RunFolder(run)
-    catalog = folder.catalog(images) if to in ("folders", "imagefolder") else None
+    needs_images = to in ("folders", "imagefolder")
+    if needs_images and images is None and folder.info.encoder_name is None:
+        raise ValueError(f"{run} was fitted on features, not on images; export a table, such as --to csv.")
+    catalog = folder.catalog(images) if needs_images else None
     result = export_clustering(folder.clustering, output, to, images=catalog, link=link)
     n_clusters = len(folder.clustering.clusters)
     if as_json:
         missing = [{"path": id, "reason": reason} for id, reason in result.missing]
         print_json({"output": str(result.path), "rows": result.written, "clusters": n_clusters, "missing": missing})
     else:
-        typer.echo(f"{result.written:,} images in {n_clusters} clusters: {result.path}")
+        typer.echo(f"{count(result.written, 'image')} in {count(n_clusters, 'cluster')}: {result.path}")
     if result.missing:
-        logger.error("%s images could not be exported:", f"{len(result.missing):,}")
+        logger.error("%s could not be exported:", count(len(result.missing), "image"))
         for id, reason in result.missing[:MAX_LISTED]:
             typer.echo(f"  {id!r}: {reason}", err=True)
         raise typer.Exit(1)

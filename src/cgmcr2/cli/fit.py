@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import options
-from .output import exit_if_interrupted, print_choice, print_json, run_values
+from .output import count, exit_if_interrupted, print_choice, print_json, run_values
 from .parameters import read_parameters
 
 EPILOG = """\b
@@ -58,5 +58,7 @@ def fit(
         if result.choice:
             print_choice(result.choice)
         clustering = result.clustering
-        typer.echo(f"{len(clustering):,} rows in {len(clustering.clusters)} clusters: {result.folder.labels}")
+        typer.echo(
+            f"{count(len(clustering), 'row')} in {count(len(clustering.clusters), 'cluster')}: {result.folder.labels}"
+        )
     exit_if_interrupted(result)

@@ -19,6 +19,15 @@ def print_json(values: Any) -> None:
     typer.echo(json.dumps(values))
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> count(1, "image"), count(1200, "row")
+    ('1 image', '1,200 rows')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def print_choice(choice: Choice) -> None:
     """Print how clear the choice of the number of clusters is, and its alternatives."""
     typer.echo(choice.verdict)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import options
-from .output import cluster_values, print_json
+from .output import cluster_values, count, print_json
 
 EPILOG = """\b
 Examples:
@@ -48,4 +48,4 @@ def predict(
     if as_json:
         print_json({"labels": str(output), "rows": len(clustering), "clusters": cluster_values(clustering)})
     else:
-        typer.echo(f"{len(clustering):,} labels: {output}")
+        typer.echo(f"{count(len(clustering), 'label')}: {output}")

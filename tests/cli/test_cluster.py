@@ -1,0 +1,60 @@
+"""cluster as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cgmcr2.cli import run
+from cgmcr2.clustering import Clustering
+
+
+def test_output(photos: Path, photo_run: Path, quick: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["cluster", photos, "-k", 3, "-o", photo_run, "--encoder", "mean-colours", *quick]
+    assert run(*words) == 0  # prints the finished run
+    n_clusters = len(Clustering.load(photo_run).clusters)
+    assert capsys.readouterr().out.splitlines() == [
+        f"60 images in {n_clusters} clusters: {photo_run / 'labels.csv'}",
+        f"1 file could not be read: {photo_run / 'errors.csv'}",
+        f"Report: {photo_run / 'report.html'}",
+    ]
+    assert run(*words, "--json") == 0
+    values = json.loads(capsys.readouterr().out)
+    assert (values["rows"], values["unreadable"], values["choice"]) == (60, 1, None)
+    assert values["report"] == str(photo_run / "report.html")
+    assert sum(cluster["size"] for cluster in values["clusters"]) == 60
+
+
+def test_without_a_report(photos: Path, tmp_path: Path, quick: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["cluster", photos, "-k", 2, "-o", tmp_path / "run", "--encoder", "mean-colours", "--no-report", *quick]
+    assert run(*words, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["report"] is None
+    assert not (tmp_path / "run" / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--set", "gamma=abc"], "gamma must be a number"),
+        (["--set", "presett=paper"], "There is no setting named 'presett'; did you mean 'preset'?"),
+        (["--config", "settings.toml"], "random_state must be an integer of at least 0, but is 'one'."),
+        (["--encoder", "bundeld"], "did you mean"),
+    ],
+)
+def test_errors_come_before_the_images_are_embedded(
+    photos: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("settings.toml").write_text('seed = "one"\n')
+    assert run("cluster", photos, "-k", 3, "-o", "run", *words) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1
+    assert not Path("run").exists()

@@ -1,0 +1,52 @@
+"""predict as a user types it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cgmcr2.cli import run
+from cgmcr2.clustering import Clustering
+
+
+def test_features(features: Path, fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.csv", "b.csv"):
+        assert run("predict", fitted, features, "-o", tmp_path / name, "--part", "test") == 0
+    assert f"100 labels: {tmp_path / 'b.csv'}" in capsys.readouterr().out
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    assert run("predict", fitted, features, "-o", tmp_path / "train.csv", "--part", "train") == 0
+    with (tmp_path / "train.csv").open(newline="") as file:
+        labels = [int(row["cluster"]) for row in csv.DictReader(file)]
+    assert labels == Clustering.load(fitted).labels.tolist()
+
+
+def test_images(photo_run: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    Image.new("RGB", (20, 20), (230, 20, 30)).save(new / "red.png")
+    assert run("predict", photo_run, new, "-o", tmp_path / "new.csv", "-q") == 0
+    with (tmp_path / "new.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    clustering = Clustering.load(photo_run)
+    assert int(row["cluster"]) == clustering.labels[clustering.ids.index("00.png")]
+
+
+def test_user_errors_are_one_sentence(fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    X = np.zeros((4, 9), np.float32)
+    np.savez(tmp_path / "other.npz", features=X, fingerprint="another")
+    np.savez(tmp_path / "narrow.npz", features=X)
+    for words, sentence in (
+        ([tmp_path, tmp_path / "narrow.npz"], "is not a run folder"),
+        ([fitted, tmp_path / "narrow.npz"], "has rows of 9 features"),
+        ([fitted, tmp_path / "other.npz"], "made by another encoder (another)"),
+        ([fitted, tmp_path], "was fitted on features, not on images"),
+    ):
+        assert run("predict", *words, "-o", tmp_path / "out.csv") == 2
+        error = capsys.readouterr().err
+        assert sentence in error
+        assert error.count("\n") == 1
+    assert not (tmp_path / "out.csv").exists()
