@@ -15,7 +15,8 @@ TITLES = {
     "Rc": "Cluster-wise coding rate Rc",
     "cut": "Normalized cut",
     "penalty": "Orthogonality penalty",
-    "live_clusters": "Non-empty clusters",
+    "live_clusters": "Live clusters",
+    "balance": "Cluster balance",
     "lr": "Learning rate",
 }
 COUNTERS = ("step", "epoch", "stage")  # not drawn

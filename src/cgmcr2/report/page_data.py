@@ -22,6 +22,12 @@ from cgmcr2.report.curves import HEIGHT, WIDTH, svg_path
 from cgmcr2.report.limits import PageLimits
 from cgmcr2.report.similarity import absolute_cosines, heatmap, sample_by_cluster
 
+LABELS = {  # of entries of run.json whose keys do not explain themselves
+    "encoder": "encoder fingerprint",
+    "encoder_name": "encoder",
+    "images": "image fingerprint",
+    "data": "data folder",
+}
 SMALL_MARGIN = 0.1  # rows below it are counted as uncertain
 
 
@@ -139,7 +145,7 @@ def key_figures(clustering: Clustering, items: str = "images", stability: float 
         KeyFigure(
             f"{int((clustering.margin < SMALL_MARGIN).sum()):,}",
             f"uncertain {items}",
-            f"The probability of the second best cluster is less than {100 * SMALL_MARGIN:.0f} points lower.",
+            f"Margin below {100 * SMALL_MARGIN:.0f} %: the second best cluster is almost as probable.",
         ),
     ]
     if stability is not None:
@@ -206,7 +212,7 @@ def pack(values: NDArray[Any]) -> str:
 
 
 def _label(key: str) -> str:
-    return key.replace("_", " ")
+    return LABELS.get(key, key.replace("_", " "))
 
 
 def _text(value: Any) -> str:

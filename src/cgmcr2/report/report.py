@@ -27,7 +27,7 @@ from cgmcr2.report.limits import PageLimits
 from cgmcr2.report.projection import Method, project
 
 MAP_NAMES = {"auto": "t-SNE", "tsne": "t-SNE", "pca": "PCA", "umap": "UMAP"}
-SHOWN_ELSEWHERE = ("protocol", "choice")  # settings that have their own place on the page
+SHOWN_ELSEWHERE = ("protocol", "choice", "stability", "format")  # not repeated in the section Settings
 
 
 def write_report(
@@ -96,6 +96,7 @@ def write_report(
         items=f"{item}s",
         ids="file names" if item == "image" else "row ids",
         id_column="File" if item == "image" else "Row",
+        has_stability="stability" in settings,
         key_figures=page_data.key_figures(clustering, f"{item}s", settings.get("stability")),
         data=_json_for_script(data),
         thumbnails=_json_for_script({page_index[row]: text for row, text in encoded.items()}),
