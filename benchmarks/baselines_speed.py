@@ -1,13 +1,13 @@
-"""Whether spectral clustering and EnSC stay within their bounds, and what a step of each cluster module costs.
+"""Time and memory of spectral clustering and EnSC, and the cost of a step of each cluster module.
 
-    python benchmarks/baselines_speed.py                                # spectral, ensc, modules on made-up rows
-    python benchmarks/baselines_speed.py spectral --features FILE.npz   # rows of the file, repeated and disturbed
+    python benchmarks/baselines_speed.py                                # spectral, ensc and modules on synthetic rows
+    python benchmarks/baselines_speed.py spectral --features FILE.npz   # rows of the file, repeated with noise
 
-``spectral``: 50,000 rows; peak memory beside that of an n x n matrix; time at 5,000 rows beside scikit-learn's
-spectral clustering of the same neighbours. ``ensc``: 10,000 rows; time at 500 rows beside scikit-learn's elastic net on
-all other rows. ``modules``: the cluster head's own part of a step, forward and backward, beside k-means, spectral
-clustering and EnSC of the same batch. Each in a process of its own, with one thread, in seconds of processor time: the
-machine may be shared.
+``spectral``: 50,000 rows; peak memory compared with an n x n matrix; time at 5,000 rows compared with scikit-learn's
+spectral clustering of the same graph. ``ensc``: 10,000 rows; time at 500 rows compared with scikit-learn's elastic net
+on all other rows. ``modules``: forward and backward pass of the cluster head, compared with k-means, spectral
+clustering and EnSC of the same batch. Each benchmark runs in a process of its own with one thread and reports CPU
+seconds, because the machine may be shared.
 """
 
 from __future__ import annotations
@@ -31,59 +31,59 @@ from cgmcr2.experiments.job import peak_memory
 from cgmcr2.graphs.self_expression import self_expression
 from cgmcr2.model import Network, NetworkConfig, gumbel_softmax
 from cgmcr2.objectives import CgMCR2Objective
-from cgmcr2.training.cluster_modules import cluster
+from cgmcr2.training.cluster_modules import cluster_rows
 
 Array = np.ndarray
 
 
 def rows(n: int, features: str | None, k: int = 100, D: int = 512) -> Array:
-    """(n, D) unit rows: k subspaces of 8 dimensions in noise, or a file's rows, repeated with 5 % of noise."""
-    random = np.random.default_rng(0)
+    """Return unit rows (n, D): k noisy subspaces of 8 dimensions, or the rows of a file, repeated with 5 % noise."""
+    rng = np.random.default_rng(0)
     if features:
-        given = np.load(features)["features"].astype(np.float32)
-        X = unit_rows(given[np.arange(n) % len(given)])
-        noise = random.standard_normal(X.shape, dtype=np.float32)
+        stored = np.load(features)["features"].astype(np.float32)
+        X = unit_rows(stored[np.arange(n) % len(stored)])
+        noise = rng.standard_normal(X.shape, dtype=np.float32)
         return unit_rows(X + 0.05 * unit_rows(noise)).astype(np.float32)
-    bases = random.standard_normal((k, 8, D)).astype(np.float32)
-    codes = (1 + 0.5 * random.standard_normal((n, 8))).astype(np.float32)
-    X = unit_rows(np.einsum("nb,nbd->nd", codes, bases[random.integers(k, size=n)]))
-    return unit_rows(X + 0.3 * unit_rows(random.standard_normal((n, D)))).astype(np.float32)
+    bases = rng.standard_normal((k, 8, D)).astype(np.float32)
+    codes = (1 + 0.5 * rng.standard_normal((n, 8))).astype(np.float32)
+    X = unit_rows(np.einsum("nb,nbd->nd", codes, bases[rng.integers(k, size=n)]))
+    return unit_rows(X + 0.3 * unit_rows(rng.standard_normal((n, D)))).astype(np.float32)
 
 
 def seconds(run: Callable[[], object], repeats: int = 1) -> float:
-    """Of processor time, the least of ``repeats``."""
-    taken = []
+    """Return the minimum CPU time over ``repeats`` calls."""
+    times = []
     for _ in range(repeats):
         start = time.process_time()
         run()
-        taken.append(time.process_time() - start)
-    return min(taken)
+        times.append(time.process_time() - start)
+    return min(times)
 
 
 def spectral(features: str | None) -> dict[str, float]:
     n, k = 50_000, 100
     X = rows(n, features)
-    own = seconds(lambda: make("spectral", k).fit(X))
+    total = seconds(lambda: make("spectral", k).fit(X))
     memory = peak_memory() or float("nan")
     small = X[:5_000]
     peer = SpectralClustering(k, affinity="nearest_neighbors", n_neighbors=11, n_init=10, random_state=0)
     return {
-        "seconds of 50,000 rows": own,
+        "seconds for 50,000 rows": total,
         "peak memory, MB": memory,
-        "of them the rows, MB": X.nbytes / 2**20,
-        "an n x n matrix, MB": 4 * n * n / 2**20,
-        "seconds of 5,000 rows": seconds(lambda: make("spectral", k).fit(small)),
-        "the same, scikit-learn": seconds(lambda: peer.fit(small)),
+        "size of the rows, MB": X.nbytes / 2**20,
+        "size of an n x n matrix, MB": 4 * n * n / 2**20,
+        "seconds for 5,000 rows": seconds(lambda: make("spectral", k).fit(small)),
+        "seconds of scikit-learn for the same": seconds(lambda: peer.fit(small)),
     }
 
 
 def ensc(features: str | None) -> dict[str, float]:
     X = rows(10_000, features)
-    own = seconds(lambda: make("ensc", 100).fit(X))
+    total = seconds(lambda: make("ensc", 100).fit(X))
     memory = peak_memory() or float("nan")
     small, tau, beta = X[:500], 0.9, 10.0
 
-    def whole() -> None:
+    def fit_elastic_nets() -> None:
         for j in range(len(small)):
             others = np.delete(small, j, axis=0).T.astype(np.float64)  # (D, n - 1)
             y = small[j].astype(np.float64)
@@ -93,21 +93,21 @@ def ensc(features: str | None) -> dict[str, float]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        peer = seconds(whole)
+        peer = seconds(fit_elastic_nets)
     return {
-        "seconds of 10,000 rows": own,
+        "seconds for 10,000 rows": total,
         "peak memory, MB": memory,
-        "seconds of the coefficients of 500 rows": seconds(lambda: self_expression(small, tau, beta)),
-        "the same, scikit-learn": peer,
+        "seconds for the coefficients of 500 rows": seconds(lambda: self_expression(small, tau, beta)),
+        "seconds of scikit-learn for the same": peer,
     }
 
 
 def modules(features: str | None) -> dict[str, float]:
-    """At n 2048, k 100, d 128: the cluster head and its cut, at the paper's width and at that of ``auto``."""
+    """Cluster head with its cut at n 2048, k 100, d 128, for the paper's width and those of ``auto``."""
     n, k, d = 2048, 100, 128
     X = rows(n, features)
     Z = unit_rows(X @ np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1], d)))[0]).astype(np.float32)
-    objective, found = CgMCR2Objective(0.5, 5.0, 20), {}
+    objective, times = CgMCR2Objective(0.5, 5.0, 20), {}
     A = objective.graph(torch.from_numpy(Z))
     for width in (4096, 512, 256):
         network = Network(NetworkConfig(X.shape[1], k, width, d))
@@ -119,33 +119,36 @@ def modules(features: str | None) -> dict[str, float]:
             objective(torch.from_numpy(Z), Pi, use_rate=False, use_cluster_rate=False, A=A).total.sum().backward()
 
         step()
-        found[f"cluster head of width {width}, with its cut"] = seconds(step, 5)
+        times[f"cluster head of width {width}, with its cut"] = seconds(step, 5)
     for module in ("k-means", "spectral", "ensc"):
-        found[module] = seconds(lambda module=module: cluster(Z, k, module, 20, 0), 2)
-    return found
+        times[module] = seconds(lambda module=module: cluster_rows(Z, k, module, 20, 0), 2)
+    return times
 
 
-BARS = {"spectral": spectral, "ensc": ensc, "modules": modules}
+BENCHMARKS = {"spectral": spectral, "ensc": ensc, "modules": modules}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bars", nargs="*", choices=[[], *BARS], default=[])
-    parser.add_argument("--features", help="an .npz whose rows are taken")
+    parser.add_argument("benchmarks", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument("--features", help="feature file (.npz) to take rows from")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    unknown = set(arguments.benchmarks) - BENCHMARKS.keys()
+    if unknown:
+        parser.error(f"there is no benchmark {sorted(unknown)[0]!r}; choose from {', '.join(BENCHMARKS)}")
     torch.set_num_threads(1)
-    for name in arguments.bars or list(BARS):
+    for name in arguments.benchmarks or list(BENCHMARKS):
         if arguments.alone:
-            print(json.dumps(BARS[name](arguments.features)))
+            print(json.dumps(BENCHMARKS[name](arguments.features)))
             return
-        more = ["--features", arguments.features] if arguments.features else []
-        done = subprocess.run([sys.executable, __file__, name, "--alone", *more], capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(done.stderr)
+        options = ["--features", arguments.features] if arguments.features else []
+        process = subprocess.run([sys.executable, __file__, name, "--alone", *options], capture_output=True, text=True)
+        if process.returncode:
+            raise SystemExit(process.stderr)
         print(name)
-        for what, value in json.loads(done.stdout.splitlines()[-1]).items():
-            print(f"  {what:<50} {value:>12,.3f}", flush=True)
+        for measure, value in json.loads(process.stdout.splitlines()[-1]).items():
+            print(f"  {measure:<50} {value:>12,.3f}", flush=True)
 
 
 if __name__ == "__main__":

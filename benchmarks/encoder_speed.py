@@ -1,7 +1,9 @@
-"""Images per second of the bundled encoder beside onnxruntime on the same network, in the same run.
+"""Images per second of the bundled encoder, compared with onnxruntime on the same network.
 
-Run with ``python benchmarks/encoder_speed.py`` (224 px, all cores) or ``--size 160 --threads 1`` (one core).
-Ratios are to the fastest way of running onnxruntime; the last is the fairer where other programs use the machine.
+    python benchmarks/encoder_speed.py                            # 224 px, all cores
+    python benchmarks/encoder_speed.py --size 160 --threads 1     # one core
+
+Ratios are to the fastest configuration of onnxruntime. On a shared machine the ratio of CPU times is the fairer one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# As the command line does: threads that wait must not spin where others (here: decoding) want the cores. Before torch.
+# As the command line does: waiting threads sleep instead of spinning. It must be set before torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
@@ -32,12 +34,12 @@ Run = Callable[[Batch], npt.NDArray[np.float32]]
 
 
 def normalized(batch: Batch) -> npt.NDArray[np.float32]:
-    """uint8 (n, h, w, 3) -> float32 (n, 3, h, w), as plain code would do it."""
+    """Return uint8 (n, h, w, 3) as normalized float32 (n, 3, h, w), without optimisations."""
     return ((batch.astype(np.float32) - 127) / 128).transpose(0, 3, 1, 2).copy()
 
 
-class Plain(nn.Module):
-    """The network as most code has it: BatchNorm by itself, padded copies, channels first, activations copied."""
+class PlainNetwork(nn.Module):
+    """The network without optimisations: separate BatchNorm, padded copies, channels first, no in-place activations."""
 
     def __init__(self, state: dict[str, torch.Tensor]) -> None:
         super().__init__()
@@ -72,8 +74,8 @@ class Plain(nn.Module):
 
 
 def onnx_run(state: dict[str, torch.Tensor], size: int, threads: int, chunk: int, spin: bool = True) -> Run:
-    """The plain network, exported; onnxruntime folds and fuses what it can, and runs it in chunks."""
-    network = Plain(state).eval()
+    """Export the plain network and run it with onnxruntime, ``chunk`` images at a time."""
+    network = PlainNetwork(state).eval()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = str(Path(folder) / "lite0.onnx")
@@ -95,7 +97,7 @@ def onnx_run(state: dict[str, torch.Tensor], size: int, threads: int, chunk: int
 
 
 def plain_run(state: dict[str, torch.Tensor]) -> Run:
-    network = Plain(state).eval()
+    network = PlainNetwork(state).eval()
 
     @torch.inference_mode()
     def run(batch: Batch) -> npt.NDArray[np.float32]:
@@ -106,8 +108,8 @@ def plain_run(state: dict[str, torch.Tensor]) -> Run:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", type=int, default=224)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=224, help="side of the images in pixels")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--images", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=5)
@@ -126,7 +128,7 @@ def main() -> None:
     reference = runs["onnxruntime, batches of 8"](batch)
     wall = dict.fromkeys(runs, float("inf"))
     cpu = dict.fromkeys(runs, float("inf"))
-    for round_number in range(options.rounds + 1):  # interleaved, the first round not counted
+    for round_number in range(options.rounds + 1):  # interleaved; the first round is a warm-up
         for name, run in runs.items():
             start, start_cpu = time.perf_counter(), time.process_time()
             result = run(batch)
@@ -140,10 +142,10 @@ def main() -> None:
     fastest = min(wall[name] for name in runs if name.startswith("onnx"))
     fastest_cpu = min(cpu[name] for name in runs if name.startswith("onnx"))
     print(f"{options.size} px, {options.threads} threads, best of {options.rounds} rounds of {options.images} images")
-    print(f"{'':32}{'images/s':>10}{'of onnxruntime':>16}{'by CPU time':>14}")
+    print(f"{'':32}{'images/s':>10}{'ratio':>16}{'CPU-time ratio':>16}")
     for name in runs:
         speed = options.images / wall[name]
-        print(f"{name:32}{speed:10.1f}{fastest / wall[name]:16.2f}{fastest_cpu / cpu[name]:14.2f}")
+        print(f"{name:32}{speed:10.1f}{fastest / wall[name]:16.2f}{fastest_cpu / cpu[name]:16.2f}")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
-"""How fast and how lean the cluster-wise coding rate is, as ratios to its dense form in the same run.
+"""Time and memory of the cluster-wise coding rate, as ratios to its dense form in the same run.
 
-    python benchmarks/rate_speed.py                # every setting
-    python benchmarks/rate_speed.py ImageNet       # those whose name contains this
-    python benchmarks/rate_speed.py --busy         # on a busy machine: one thread, processor time instead of the clock
+    python benchmarks/rate_speed.py                # all settings
+    python benchmarks/rate_speed.py ImageNet       # settings whose name contains this
+    python benchmarks/rate_speed.py --busy         # on a busy machine: one thread, CPU time instead of wall time
 
-Time is that of the forward and backward pass: the least of some repeats, the contenders taking turns. Memory is what a
-process of its own has at its peak beyond what it had before the call (Linux only). Errors, ours / dense, are relative
-to a float64 computation that leaves nothing out: of the value, and of the gradients with respect to Z and to the logits
-behind Pi (to the largest entry).
+Time is the minimum over several forward and backward passes, interleaved. Memory is the increase of the peak memory of
+a separate process during the call (Linux only). Errors are given as ours / dense, relative to an exact float64
+computation: of the value, and of the gradients with respect to Z and to the logits of Pi (relative to the largest
+entry).
 
-Memberships: ``early``, a fresh head's Gumbel-softmax; ``sparse``, one large entry a row, three small, the others zero;
-``late``, a Gumbel-softmax whose logits are spread as those of heads trained on CIFAR-100 features were in the second
-stage (46 nats below the winner, standard deviation 18).
+Memberships: ``early`` is the Gumbel-softmax of an untrained head; ``sparse`` has one large and three small entries per
+row; ``late`` is a Gumbel-softmax with logits as in the fine-tuning on CIFAR-100 features (46 nats below the largest,
+standard deviation 18).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EPS = 0.5
 
 
 class Setting(NamedTuple):
-    """Sizes, the number of heads and the kind of memberships."""
+    """Rows n, clusters k, dimensions d, number of heads and kind of memberships."""
 
     name: str
     n: int
@@ -60,7 +60,7 @@ SETTINGS = [
 
 
 def dense(Z: Tensor, Pi: Tensor, eps: float) -> Tensor:
-    """The formula as one writes it: all matrices at once, differentiated by autograd."""
+    """The formula without optimisations: all k matrices at once, differentiated by autograd."""
     n, d = Z.shape
     sizes = Pi.sum(-2) + 1e-8
     weighted = Pi.mT.unsqueeze(-2) * Z.T  # (heads, k, d, n)
@@ -70,11 +70,11 @@ def dense(Z: Tensor, Pi: Tensor, eps: float) -> Tensor:
     return value
 
 
-CONTENDERS: dict[str, Callable[..., Tensor]] = {"ours": cluster_coding_rate, "dense": dense}
+CANDIDATES: dict[str, Callable[..., Tensor]] = {"ours": cluster_coding_rate, "dense": dense}
 
 
 def batch(setting: Setting) -> tuple[Tensor, Tensor]:
-    """An embedding (n, d) around k directions, and memberships (heads, n, k)."""
+    """Return an embedding (n, d) around k directions, and memberships (heads, n, k)."""
     generator = torch.Generator().manual_seed(0)
     _, n, k, d, heads, kind = setting
     labels = torch.randint(k, (heads, n, 1), generator=generator)
@@ -92,7 +92,7 @@ def batch(setting: Setting) -> tuple[Tensor, Tensor]:
 
 
 def value_and_gradients(rate: Callable[..., Tensor], Z: Tensor, Pi: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The value, and the gradients with respect to Z and to the logits behind Pi."""
+    """Return the value, and the gradients with respect to Z and to the logits of Pi."""
     Z, Pi = Z.clone().requires_grad_(), Pi.clone().requires_grad_()
     value = rate(Z, Pi, EPS)
     dZ, dPi = torch.autograd.grad(value.sum(), (Z, Pi))
@@ -101,7 +101,7 @@ def value_and_gradients(rate: Callable[..., Tensor], Z: Tensor, Pi: Tensor) -> t
 
 
 def peak_memory(name: str, setting: Setting) -> float:
-    """Megabytes that one call adds to a fresh process."""
+    """Return the memory in MB that one call adds to a new process."""
     run = subprocess.run(
         [sys.executable, __file__, "--memory", name, json.dumps(setting)], capture_output=True, text=True, check=True
     )
@@ -109,18 +109,18 @@ def peak_memory(name: str, setting: Setting) -> float:
 
 
 def added_memory(name: str, setting: Setting) -> float:
-    """Megabytes that one call adds to this process, which has made a small one before."""
-    # Libraries take what they need on the first call.
-    value_and_gradients(CONTENDERS[name], *batch(Setting("", 64, 3, 16, 1, "early")))
+    """Return the memory in MB that one call adds to this process."""
+    # a small call first: libraries allocate their own memory on first use
+    value_and_gradients(CANDIDATES[name], *batch(Setting("", 64, 3, 16, 1, "early")))
     Z, Pi = batch(setting)
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = status("VmHWM")
-    value_and_gradients(CONTENDERS[name], Z, Pi)
+    value_and_gradients(CANDIDATES[name], Z, Pi)
     return (status("VmHWM") - before) / 1024
 
 
 def status(field: str) -> int:
-    """A number of kilobytes from what Linux knows about this process."""
+    """Return a field of /proc/self/status in kB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field))
 
@@ -132,19 +132,19 @@ def error(got: Tensor, want: Tensor) -> float:
 def compare(setting: Setting, repeats: int) -> str:
     Z, Pi = batch(setting)
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    seconds = dict.fromkeys(CONTENDERS, float("inf"))
+    seconds = dict.fromkeys(CANDIDATES, float("inf"))
     results = {}
     for turn in range(repeats):
-        for name in CONTENDERS:
-            for _ in range(3 if name == "ours" and turn else 1):  # short runs need more luck on a shared machine
+        for name in CANDIDATES:
+            for _ in range(3 if name == "ours" and turn else 1):  # short runs need more repeats on a shared machine
                 start = clock()
-                results[name] = value_and_gradients(CONTENDERS[name], Z, Pi)
+                results[name] = value_and_gradients(CANDIDATES[name], Z, Pi)
                 seconds[name] = min(seconds[name], clock() - start)
     everything = functools.partial(cluster_coding_rate, tolerance=0, gradient="all")
     exact = value_and_gradients(everything, Z.double(), Pi.double())
-    errors = [" / ".join(f"{error(results[name][i], exact[i]):.0e}" for name in CONTENDERS) for i in range(len(exact))]
+    errors = [" / ".join(f"{error(results[name][i], exact[i]):.0e}" for name in CANDIDATES) for i in range(len(exact))]
     del results, exact
-    memory = {name: peak_memory(name, setting) for name in CONTENDERS}
+    memory = {name: peak_memory(name, setting) for name in CANDIDATES}
     return (
         f"| {setting.name} | {setting.n} | {setting.k} | {setting.d} | {setting.heads} | {setting.kind} "
         f"| {1e3 * seconds['ours']:.0f} ms | {seconds['dense'] / seconds['ours']:.1f} "
@@ -155,18 +155,18 @@ def compare(setting: Setting, repeats: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("name", nargs="?", default="", help="only settings whose name contains this")
+    parser.add_argument("name", nargs="?", default="", help="run only settings whose name contains this")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--busy", action="store_true", help="one thread, and processor time instead of the clock")
-    parser.add_argument("--memory", nargs=2, metavar=("CONTENDER", "SETTING"), help="used by this program itself")
+    parser.add_argument("--busy", action="store_true", help="one thread, CPU time instead of wall time")
+    parser.add_argument("--memory", nargs=2, metavar=("CANDIDATE", "SETTING"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory:
-        contender, setting = arguments.memory
-        print(added_memory(contender, Setting(*json.loads(setting))))
+        candidate, setting = arguments.memory
+        print(added_memory(candidate, Setting(*json.loads(setting))))
         return
     if arguments.busy:
         torch.set_num_threads(1)
-    titles = ["setting", "n", "k", "d", "heads", "memberships", "ours", "times as fast", "memory", "times as lean"]
+    titles = ["setting", "n", "k", "d", "heads", "memberships", "time", "speed-up", "memory", "memory ratio"]
     titles += ["error of value", "of dZ", "of dlogits"]
     print("| " + " | ".join(titles) + " |\n" + "| --- " * len(titles) + "|")
     for setting in SETTINGS:

@@ -1,12 +1,13 @@
-"""How fast training and prediction are, as ratios to what bounds them, all in one run.
+"""Time of training and prediction, as ratios to their lower bounds in the same run.
 
-    python benchmarks/speed.py                 # every bar
+    python benchmarks/speed.py                 # all benchmarks
     python benchmarks/speed.py step predict    # some of them
 
-Bars: ``step`` (whole step over the bare network; bare network over its flops at the matmul peak), ``predict``
-(over the matmul limit), ``stream`` (training from disk), ``growth`` (in rows and in clusters), ``kmeans`` (fit
-against scikit-learn's k-means). The cluster-wise coding rate has its own: ``benchmarks/rate_speed.py``. Contenders
-are interleaved and the best of several repeats is taken, since the machine is shared.
+``step``: a training step relative to the network alone, and the network relative to its flops at the matmul peak.
+``predict``: prediction relative to its flops at the matmul peak. ``stream``: training from disk relative to training
+from memory. ``growth``: scaling with rows and with clusters. ``kmeans``: fit relative to scikit-learn's k-means.
+``benchmarks/rate_speed.py`` measures the cluster-wise coding rate. Candidates are interleaved and the minimum over
+several repeats counts, because the machine may be shared.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from cgmcr2.model import Network, NetworkConfig, gumbel_softmax
 from cgmcr2.objectives import CgMCR2Objective
 
 CPU = torch.device("cpu")
-SETTINGS = {  # name: n, k, D, h, d, s, bar of whole step over bare network
+SETTINGS = {  # name: n, k, D, h, d, s, target of step / network
     "CIFAR-10": (512, 10, 768, 4096, 128, 10, 1.25),
     "CIFAR-100": (2048, 100, 768, 4096, 128, 20, 1.3),
     "ImageNet": (3000, 1000, 768, 4096, 256, 3, 1.5),
 }
 
 
-def best(contenders: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Seconds of each contender: the least of ``repeats``, taken in turn after one call that does not count."""
-    seconds = dict.fromkeys(contenders, float("inf"))
+def fastest(candidates: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Return the minimum time of each candidate over ``repeats`` interleaved calls, after a warm-up call."""
+    seconds = dict.fromkeys(candidates, float("inf"))
     for turn in range(repeats + 1):
-        for name, run in contenders.items():
+        for name, run in candidates.items():
             start = time.perf_counter()
             run()
             if turn:
@@ -49,20 +50,20 @@ def best(contenders: dict[str, Callable[[], object]], repeats: int) -> dict[str,
 
 
 def matmul(dtype: torch.dtype, size: int = 3072) -> tuple[Callable[[], object], float]:
-    """A large product, and its flops."""
+    """Return a large matrix product and its number of flops."""
     a, b = torch.randn(size, size).to(dtype), torch.randn(size, size).to(dtype)
     return lambda: a @ b, 2.0 * size**3
 
 
 def late_logits(n: int, k: int) -> torch.Tensor:
-    """Logits as a trained head has them: the others 46 nats below the winner, give or take 18 (seen on CIFAR-100)."""
+    """Return logits like those of a trained head: 46 nats below the largest, standard deviation 18 (on CIFAR-100)."""
     return 46.0 * torch.nn.functional.one_hot(torch.randint(k, (n,)), k) + 18 * torch.randn(n, k)
 
 
 def step() -> None:
-    """A step at the paper's settings, with memberships as they are late in training."""
-    for name, (n, k, D, h, d, s, bar) in SETTINGS.items():
-        for dtype in {torch.float32, choose_precision("auto", CPU)}:
+    """A step at the paper's settings, with memberships as at the end of training."""
+    for name, (n, k, D, h, d, s, target) in SETTINGS.items():
+        for dtype in {torch.float32, choose_precision("auto", CPU, h)}:
             network = Network(NetworkConfig(D, k, h, d)).train()
             optimizer = torch.optim.Adam(network.parameters(), lr=1e-4, fused=True)
             objective = CgMCR2Objective(0.5, 5.0, s)
@@ -90,25 +91,26 @@ def step() -> None:
                 update(objective(Z, gumbel_softmax(logits + late)).total.mean())
 
             product, flops = matmul(dtype)
-            seconds = best({"bare": bare, "whole": whole, "matmul": product}, 5 if k < 1000 else 3)
+            seconds = fastest({"bare": bare, "whole": whole, "matmul": product}, 5 if k < 1000 else 3)
             limit = 6 * n * (D * h + 2 * h * h + h * d + h * k) / (flops / seconds["matmul"])
             kind = str(dtype).removeprefix("torch.")
             print(
                 f"step {name} ({kind}, n {n}, k {k}): whole {seconds['whole']:.2f} s / bare {seconds['bare']:.2f} s = "
-                f"{seconds['whole'] / seconds['bare']:.2f} (bar {bar}); bare / flops at peak {limit:.2f} s = "
-                f"{seconds['bare'] / limit:.2f} (bar 1.3)",
+                f"{seconds['whole'] / seconds['bare']:.2f} (target {target}); bare / flops at peak {limit:.2f} s = "
+                f"{seconds['bare'] / limit:.2f} (target 1.3)",
                 flush=True,
             )
 
 
 def predict() -> None:
-    """100,000 rows through the paper's network, over the products alone at the matmul peak."""
+    """Prediction of 100,000 rows with the paper's network, relative to its flops at the matmul peak."""
     n, D, k = 100_000, 768, 10
     X = np.random.default_rng(0).standard_normal((n, D), dtype=np.float32)
-    model = CgMCR2(k, preset="paper", warmup_epochs=1, finetune_epochs=0, batch_size=512).fit(X[:1024])
+    settings = {"warmup_epochs": 1, "finetune_epochs": 0, "batch_size": 512}
+    model = CgMCR2(k, preset="paper", settings=settings).fit(X[:1024])
     c = model.network_.config
     product, flops = matmul(torch.float32)
-    seconds = best({"predict": lambda: model.predict(X), "matmul": product}, 2)
+    seconds = fastest({"predict": lambda: model.predict(X), "matmul": product}, 2)
     limit = (
         2
         * n
@@ -117,12 +119,12 @@ def predict() -> None:
     )
     print(
         f"predict {n:,} rows: {seconds['predict']:.1f} s / matmul limit {limit:.1f} s = "
-        f"{seconds['predict'] / limit:.2f} (bar 1.2)"
+        f"{seconds['predict'] / limit:.2f} (target 1.2)"
     )
 
 
 def _epoch_seconds(X: np.ndarray, batch: int = 2048, epochs: float = 1.0) -> float:  # type: ignore[type-arg]
-    """Seconds of an epoch of fine-tuning a narrow network, without what is done once (start, labels)."""
+    """Return the seconds of an epoch of fine-tuning a narrow network."""
     from cgmcr2.training import resolve, train
 
     settings = resolve(
@@ -138,13 +140,13 @@ def _epoch_seconds(X: np.ndarray, batch: int = 2048, epochs: float = 1.0) -> flo
 
 
 def stream(rows: int = 1_281_167, width: int = 768) -> None:
-    """An epoch from a float16 store on disk against one from memory; resident memory of the former."""
+    """An epoch from a float16 file on disk relative to one from memory, and the peak memory of the former."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "features.npy"
         file = np.lib.format.open_memmap(path, "w+", np.float16, (rows, width))
-        random = np.random.default_rng(0)
+        rng = np.random.default_rng(0)
         for start in range(0, rows, 65536):
-            file[start : start + 65536] = random.standard_normal((min(65536, rows - start), width), dtype=np.float32)
+            file[start : start + 65536] = rng.standard_normal((min(65536, rows - start), width), dtype=np.float32)
         file.flush()
         del file
         out = subprocess.run(
@@ -154,18 +156,18 @@ def stream(rows: int = 1_281_167, width: int = 768) -> None:
         inside = _epoch_seconds(np.load(path))
     print(
         f"stream {rows:,} x {width}: {disk:.0f} s from disk / {inside:.0f} s from memory = "
-        f"{disk / inside:.2f} (bar 1.1); resident {memory:.2f} GB (bar 2)"
+        f"{disk / inside:.2f} (target 1.1); resident {memory:.2f} GB (target 2)"
     )
 
 
 def growth() -> None:
-    """Slopes of log time over log size: rows (an epoch) and clusters (a step at a fixed batch)."""
+    """Slope of log time over log size: an epoch over rows, and a step at a fixed batch size over clusters."""
     sizes = [10_000, 100_000, 1_000_000]
     X = np.random.default_rng(0).standard_normal((sizes[-1], 64), dtype=np.float32)
     _epoch_seconds(X[:10_000])
     seconds = [min(_epoch_seconds(X[:n]) for _ in range(3 if n < 1_000_000 else 1)) for n in sizes]
     slope = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-    print(f"growth in rows {sizes}: {[round(s, 2) for s in seconds]} s, slope {slope:.3f} (bar 0.95 to 1.05)")
+    print(f"growth in rows {sizes}: {[round(s, 2) for s in seconds]} s, slope {slope:.3f} (target 0.95 to 1.05)")
     clusters, times = [10, 100, 1000], []
     for k in clusters:
         Z, logits = torch.randn(2048, 128, requires_grad=True), torch.randn(2048, k)
@@ -173,50 +175,50 @@ def growth() -> None:
         logits.requires_grad_()
         objective = CgMCR2Objective(0.5, 5.0, 20)
         run = lambda Z=Z, logits=logits, objective=objective: objective(Z, gumbel_softmax(logits)).total.backward()  # noqa: E731
-        times.append(best({"step": run}, 5)["step"])
+        times.append(fastest({"step": run}, 5)["step"])
     slope = np.polyfit(np.log(clusters), np.log(times), 1)[0]
-    print(f"growth in clusters {clusters}: {[round(t, 3) for t in times]} s, slope {slope:.2f} (bar at most 1)")
+    print(f"growth in clusters {clusters}: {[round(t, 3) for t in times]} s, slope {slope:.2f} (target at most 1)")
 
 
 def kmeans(rows: int = 50_000, width: int = 768, k: int = 10) -> None:
-    """``fit`` with ``auto`` against scikit-learn's k-means with ten starts, on the same rows."""
+    """``fit`` with ``auto`` relative to scikit-learn's k-means with ten initialisations, on the same rows."""
     from sklearn.cluster import KMeans
 
-    random = np.random.default_rng(0)
-    centres = random.standard_normal((k, width))
-    X = (centres[random.integers(k, size=rows)] + 2 * random.standard_normal((rows, width))).astype(np.float32)
-    contenders = {"fit": lambda: CgMCR2(k).fit(X), "k-means": lambda: KMeans(k, n_init=10, random_state=0).fit(X)}
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((k, width))
+    X = (centres[rng.integers(k, size=rows)] + 2 * rng.standard_normal((rows, width))).astype(np.float32)
+    candidates = {"fit": lambda: CgMCR2(k).fit(X), "k-means": lambda: KMeans(k, n_init=10, random_state=0).fit(X)}
     seconds = {}
-    for name, run in contenders.items():
+    for name, run in candidates.items():
         start = time.perf_counter()
         run()
         seconds[name] = time.perf_counter() - start
     print(
         f"fit auto {rows:,} x {width}, k {k}: {seconds['fit']:.1f} s / KMeans(n_init=10) {seconds['k-means']:.1f} s = "
-        f"{seconds['fit'] / seconds['k-means']:.2f} (bar 1)"
+        f"{seconds['fit'] / seconds['k-means']:.2f} (target 1)"
     )
 
 
 def peak_gigabytes() -> float:
-    """Of this process alone: getrusage would count the memory of the one that started it."""
+    """Return the peak memory of this process; getrusage would include its parent's."""
     return int(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0]) / 1e6
 
 
 def main() -> None:
-    bars = {"step": step, "predict": predict, "stream": stream, "growth": growth, "kmeans": kmeans}
+    benchmarks = {"step": step, "predict": predict, "stream": stream, "growth": growth, "kmeans": kmeans}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bars", nargs="*", metavar="BAR", help=f"any of {', '.join(bars)}; all when none is named")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(benchmarks)}; default: all")
     parser.add_argument("--stream", help=argparse.SUPPRESS)  # the process whose memory is measured
     arguments = parser.parse_args()
     if arguments.stream:
         seconds = _epoch_seconds(np.load(arguments.stream, mmap_mode="r"))
         print(seconds, peak_gigabytes())
         return
-    unknown = set(arguments.bars) - bars.keys()
+    unknown = set(arguments.names) - benchmarks.keys()
     if unknown:
-        parser.error(f"there is no bar {sorted(unknown)[0]!r}; there are {', '.join(bars)}")
-    for name in arguments.bars or bars:
-        bars[name]()
+        parser.error(f"there is no benchmark {sorted(unknown)[0]!r}; choose from {', '.join(benchmarks)}")
+    for name in arguments.names or benchmarks:
+        benchmarks[name]()
 
 
 if __name__ == "__main__":

@@ -23,6 +23,11 @@ def test_a_bar_in_a_cell_does_not_end_it() -> None:
     assert {line.replace(r"\|", "").count("|") for line in lines} == {3}
 
 
+def test_the_last_alignment_holds_for_all_further_columns() -> None:
+    rule = markdown_table(["a", "b", "c", "d"], [["x"] * 4], align="lcr").splitlines()[1]
+    assert [cell.count(":") + 2 * cell.startswith(":") for cell in rule.strip("|").split("|")] == [3, 4, 1, 1]
+
+
 def test_numbers_are_not_reformatted() -> None:
     assert "1.50" in plain_table(["a", "b"], [["x", "1.50"]])
     assert plain_table(["a", "b"], []).split() == ["a", "b"]

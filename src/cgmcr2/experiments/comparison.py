@@ -80,7 +80,7 @@ class Comparison:
             cells.append([row.method, str(row.seeds), *percentages, *costs, f"{mark}{row.note}".strip()])
         header = ["method", "seeds", *(f"{title} %" for title in columns.values())]
         header += ["seconds", "memory, MB", "protocol"]
-        lines = [markdown_table(header, cells), ""]
+        lines = [markdown_table(header, cells, align=f"l{'r' * (len(header) - 2)}l"), ""]
         lines += [f"({i}) {protocol}; mean ± std over the seeds" for i, protocol in enumerate(protocols, 1)]
         if not has_scores:
             lines.append("Silhouette: cosine distance, on a sample of at most 2,000 rows.")

@@ -27,8 +27,10 @@ _LATEX_SYMBOLS: dict[str, str | int | None] = {
 Cells = Sequence[Sequence[str]]
 
 
-def plain_table(header: Sequence[str], rows: Cells, *, align: str = "right") -> str:
-    """Columns separated by spaces; the first is aligned left, the others by ``align``.
+def plain_table(header: Sequence[str], rows: Cells, *, align: str = "lr") -> str:
+    """Columns separated by spaces.
+
+    ``align`` has a letter per column: l (left), r (right) or c (centred). The last one holds for all further columns.
 
     >>> print(plain_table(["method", "ACC"], [["k-means", "9.5"]]))
     method     ACC
@@ -37,8 +39,8 @@ def plain_table(header: Sequence[str], rows: Cells, *, align: str = "right") -> 
     return _layout(header, rows, "plain", align)
 
 
-def markdown_table(header: Sequence[str], rows: Cells, *, align: str = "right") -> str:
-    """A GitHub-flavoured Markdown table.
+def markdown_table(header: Sequence[str], rows: Cells, *, align: str = "lr") -> str:
+    """A GitHub-flavoured Markdown table; ``align`` as in ``plain_table``.
 
     >>> print(markdown_table(["method", "ACC"], [["k-means", "9.5"]]))
     | method   |   ACC |
@@ -51,7 +53,7 @@ def markdown_table(header: Sequence[str], rows: Cells, *, align: str = "right") 
 
 def latex_table(name: str, caption: str, header: Sequence[str], rows: Cells) -> str:
     """A LaTeX ``table`` environment with ``booktabs`` rules and the label ``tab:NAME``."""
-    tabular = _layout(header, rows, "latex_booktabs", "center").translate(str.maketrans(_LATEX_SYMBOLS))
+    tabular = _layout(header, rows, "latex_booktabs", "lc").translate(str.maketrans(_LATEX_SYMBOLS))
     escaped = caption.translate(str.maketrans({**LATEX_ESCAPE_RULES, **_LATEX_SYMBOLS}))
     lines = [
         "% needs booktabs",
@@ -78,5 +80,6 @@ def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _layout(header: Sequence[str], rows: Cells, style: str, align: str) -> str:
-    alignments = ["left", *[align] * (len(header) - 1)]
+    names = {"l": "left", "r": "right", "c": "center"}
+    alignments = [names[letter] for letter in align.ljust(len(header), align[-1])[: len(header)]]
     return tabulate(rows, header, tablefmt=style, disable_numparse=True, colalign=alignments if rows else None)

@@ -28,7 +28,7 @@ class SpecificationTable:
     title: str
     lines: Callable[[], Lines]
     note: str = ""
-    align: str = "left"  # of all columns but the first
+    align: str = "ll"  # see plain_table
     datasets: tuple[str, ...] = ()
 
     def text(self) -> str:
@@ -139,7 +139,7 @@ SPECIFICATION_TABLES = (
         _datasets,
         "Our numbers are those of the official files, which the readers check; Flowers-102 has 8,189 images. "
         "N/A: no split; all images are used for training and testing.",
-        align="right",
+        align="lr",
     ),
     SpecificationTable(
         "table-a2", "Table A.2", "layers", "Network layers", _network, "For CLIP features and ten clusters."
@@ -151,7 +151,7 @@ SPECIFICATION_TABLES = (
         "Settings for each data set",
         _settings,
         "The paper's settings, which its tables are run with here: CgMCR2.for_dataset(name).",
-        align="right",
+        align="lr",
     ),
     SpecificationTable(
         "table-a5",
