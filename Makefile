@@ -25,6 +25,14 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
+.PHONY: docs
+docs: .venv/.docs-installed  ## build the site into docs/_build/html; warnings are errors
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+.venv/.docs-installed: $(STAMP)
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
+	touch $@
+
 constraints: $(STAMP)  ## pin what is installed now; newer Pythons only, since the newest releases leave older ones behind
 	(echo "# Made by 'make constraints'. torch is pinned for every Python, or several GB of CUDA packages come along."; \
 	 $(BIN)/pip freeze --exclude-editable | sed 's/+cpu//' | \
