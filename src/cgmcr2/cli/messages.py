@@ -18,6 +18,7 @@ PREFIXES = {logging.WARNING: "cgmcr2: warning: ", logging.ERROR: "cgmcr2: "}
 def messages_on_stderr() -> Iterator[None]:
     """Show log records of the library and Python warnings on standard error; level INFO until ``set_level``."""
     handler = _StderrHandler()
+    handler.setFormatter(_Formatter())
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -35,19 +36,20 @@ def set_level(level: int) -> None:
     logger.setLevel(level)
 
 
-class _StderrHandler(logging.StreamHandler[Any]):
-    """Writes plain lines, above a progress bar if there is one."""
-
-    def __init__(self) -> None:
-        super().__init__(sys.stderr)
-        self.setFormatter(_Formatter())
+class _StderrHandler(logging.Handler):
+    """Writes plain lines, above the progress bar if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "tqdm" in sys.modules:
-            with sys.modules["tqdm"].tqdm.external_write_mode(file=sys.stderr):
-                super().emit(record)
-        else:
-            super().emit(record)
+        line = self.format(record)
+        with _hidden_progress_bars():
+            print(line, file=sys.stderr)
+
+
+def _hidden_progress_bars() -> contextlib.AbstractContextManager[object]:
+    if "tqdm" not in sys.modules:
+        return contextlib.nullcontext()
+    bars: contextlib.AbstractContextManager[object] = sys.modules["tqdm"].tqdm.external_write_mode(file=sys.stderr)
+    return bars
 
 
 class _Formatter(logging.Formatter):

@@ -32,8 +32,8 @@ def run(*arguments: object) -> int:
     with messages_on_stderr():
         try:
             app([str(argument) for argument in arguments], prog_name="cgmcr2")
-        except SystemExit as exit:
-            return int(exit.code or 0)
+        except SystemExit as stop:
+            return int(stop.code or 0)
         except (ValueError, OSError, ImportError, FloatingPointError) as error:
             logger.debug("Traceback of the error:", exc_info=True)
             logger.error("%s", _describe(error))
