@@ -72,7 +72,7 @@ def test_report_of_a_run_on_features(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32))
     c = clustering(60, ids=[str(i) for i in range(60)])
     c.save(tmp_path / "run")
-    info = RunInfo(source=str(tmp_path / "x.npy"), fitted_on={"part": "all rows"}, encoder="fingerprint", parameters={})
+    info = RunInfo(source=str(tmp_path / "x.npy"), fitted_on={"part": "all rows"}, encoder=None, parameters={})
     info.write(tmp_path / "run" / "run.json")
     page, _, thumbnails = read_page(report_run(tmp_path / "run"))
     assert thumbnails == {}
