@@ -43,6 +43,6 @@ def cluster_images(
     """
     model = CgMCR2(n_clusters, verbose=progress, settings=settings, **parameters)
     result = fit_images(model, source, folder, data=data, download=download, encoder=encoder, progress=progress)
-    if report and not result.folder.report.exists():
+    if report and (result.model is not None or not result.folder.report.exists()):
         report_run(result.folder, catalog=result.catalog)
     return result
