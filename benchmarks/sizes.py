@@ -21,6 +21,7 @@ from sklearn.datasets import make_blobs
 
 from accuracy import SHARED
 from cgmcr2 import CgMCR2
+from cgmcr2.consensus.partitions import balance
 
 SIZES = [  # n, k, D, batch size
     (200, 2, 32, 0), (200, 50, 1280, 64), (200, 100, 64, 0), (500, 10, 4096, 7), (1000, 3, 32, 0),
@@ -59,9 +60,15 @@ def main() -> None:
         settings = {"batch_size": batch} if batch else None
         labels = CgMCR2(k, random_state=0, settings=settings).fit_predict(features(n, D))
         sizes = np.bincount(labels, minlength=k)
-        shares = sizes[sizes > 0] / n
-        balance = -(shares * np.log(shares)).sum() / np.log(k)
-        cells = (n, k, D, batch or "auto", (sizes > 0).sum(), f"{sizes.min()}, {sizes.max()}", f"{balance:.3f}")
+        cells = (
+            n,
+            k,
+            D,
+            batch or "auto",
+            (sizes > 0).sum(),
+            f"{sizes.min()}, {sizes.max()}",
+            f"{balance(labels, k):.3f}",
+        )
         print(f"| {' | '.join(map(str, cells))} | {time.perf_counter() - start:.0f} |", flush=True)
 
 

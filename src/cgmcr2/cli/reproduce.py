@@ -81,7 +81,10 @@ def reproduce(
     ] = None,
     in_process: Annotated[
         bool,
-        typer.Option("--in-process", help="Run in this process: starts faster, but a crash ends everything."),
+        typer.Option(
+            "--in-process",
+            help="Do not start a process per run: faster, but memory is not measured and a crash ends everything.",
+        ),
     ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,

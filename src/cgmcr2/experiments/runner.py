@@ -33,7 +33,7 @@ def run_missing(
 
     Each job comes with its complete settings, which identify it. A job that fails, crashes or exceeds ``limit``
     seconds is recorded with an ``error`` and retried next time. ``in_process`` runs the jobs in this process, which
-    saves its start-up time; then a crash ends everything, and there can be no ``limit``.
+    saves the start of one per job; then a crash ends everything, memory is not measured, and there can be no ``limit``.
     """
     if in_process and limit is not None:
         raise ValueError("A time limit needs a process per run; leave out --limit or --in-process.")
@@ -43,7 +43,7 @@ def run_missing(
         for job, settings in missing:
             bar.set_description(job.description)
             record = {"run": job.key, "method": job.method, "seed": job.seed, "settings": settings}
-            record |= attempt_job(job) if in_process else _run_in_subprocess(job, limit)
+            record |= {**attempt_job(job), "memory_mb": None} if in_process else _run_in_subprocess(job, limit)
             with (folder / "runs.jsonl").open("a", encoding="utf-8") as log:
                 log.write(json.dumps(record) + "\n")
             results[job.key] = record

@@ -7,12 +7,12 @@ from cgmcr2.experiments.tuning import Trial, TuningResult
 from cgmcr2.experiments.tuning.plot import draw_tuning
 from cgmcr2.experiments.tuning.result import LABELS_USED
 
-LADDER = [Trial("gamma", {"eps": 0.5, "gamma": 1.0, "s": 3}, 4, score=0.2, live=2, seconds=1.0)]
+GAMMA_TRIALS = [Trial("gamma", {"eps": 0.5, "gamma": 1.0, "s": 3}, 4, score=0.2, live=2, seconds=1.0)]
 PRESET = Trial("search", {"eps": 0.5, "gamma": 2.0, "s": 3}, 4, score=0.5, live=4, seconds=1.0)
 FAILED = Trial("search", {"eps": 0.2, "gamma": 4.0, "s": 5}, 4, error="not finite", seconds=1.0)
 BEST = Trial("search", {"eps": 0.3, "gamma": 3.0, "s": 4}, 4, score=0.7, live=4, seconds=1.0)
 RESULT = TuningResult(
-    ladder=LADDER,
+    gamma_trials=GAMMA_TRIALS,
     trials=[PRESET, FAILED, BEST],
     best=BEST,
     gamma=1.0,
@@ -43,6 +43,6 @@ def test_the_table_ranks_the_trials_and_failed_ones_come_last() -> None:
 
 
 def test_the_plot_says_that_labels_were_used() -> None:
-    figure = draw_tuning(LADDER, RESULT.trials, 1.0, "ACC (BY LABELS)")
+    figure = draw_tuning(GAMMA_TRIALS, RESULT.trials, 1.0, "ACC (BY LABELS)")
     assert figure.axes[1].get_ylabel() == "ACC (BY LABELS), %"
     assert len(figure.axes) == 4

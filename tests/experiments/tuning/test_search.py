@@ -55,17 +55,17 @@ def folder(features: Path, printed: tuple[str, str]) -> Path:
 
 def test_gamma_is_doubled_until_clusters_do_not_collapse(features: Path, folder: Path) -> None:
     result = tune(features, 4, folder, by="labels", preset="paper", settings=SMALL, trials=2)
-    assert result.ladder[0].settings["gamma"] == pytest.approx(2 * 4 / 3 / 16, abs=1e-3)
-    assert len(result.ladder) > 1
-    assert all(trial.live is not None and trial.live < 3 for trial in result.ladder[:-1])
-    assert result.ladder[-1].live is not None
-    assert result.ladder[-1].live >= 3
+    assert result.gamma_trials[0].settings["gamma"] == pytest.approx(2 * 4 / 3 / 16, abs=1e-3)
+    assert len(result.gamma_trials) > 1
+    assert all(trial.live is not None and trial.live < 3 for trial in result.gamma_trials[:-1])
+    assert result.gamma_trials[-1].live is not None
+    assert result.gamma_trials[-1].live >= 3
     assert result.feasible
-    assert result.gamma == result.ladder[-1].settings["gamma"] < 2 * 4 / 3
+    assert result.gamma == result.gamma_trials[-1].settings["gamma"] < 2 * 4 / 3
     assert [trial.settings["gamma"] for trial in result.trials] == [70, result.gamma]  # the preset comes first
-    assert result.ladder[0].score is not None
+    assert result.gamma_trials[0].score is not None
     assert result.best.score is not None
-    assert result.ladder[0].score < 0.75 < result.best.score
+    assert result.gamma_trials[0].score < 0.75 < result.best.score
 
 
 def test_every_output_says_that_labels_were_used(folder: Path, printed: tuple[str, str]) -> None:
@@ -116,7 +116,7 @@ def test_an_interrupted_search_resumes_and_can_be_extended(tmp_path: Path) -> No
     resumed = fake_search(tmp_path / "parts", evaluate)
     calls.clear()
     whole = fake_search(tmp_path / "whole", evaluate)
-    assert len(calls) == len(whole.ladder) + 2 * 12
+    assert len(calls) == len(whole.gamma_trials) + 2 * 12
     assert [trial.settings for trial in whole.trials] == [trial.settings for trial in resumed.trials]
     assert resumed.best.score == max(trial.score or 0 for trial in resumed.trials)
     assert resumed.gamma == pytest.approx(0.667)
@@ -135,7 +135,7 @@ def test_failed_trials_do_not_end_the_search(tmp_path: Path) -> None:
 
     outcome = fake_search(tmp_path / "out", evaluate, trials=4)
     assert not outcome.feasible
-    assert len(outcome.ladder) == 12
+    assert len(outcome.gamma_trials) == 12
     assert outcome.trials[0].error == "the term R was not finite"
     assert outcome.best.score == 0.5
 

@@ -26,7 +26,7 @@ class Trial:
     clusters: int  # requested
     score: float | None = None
     live: float | None = None  # clusters with at least 5 % of an even share
-    balance: float | None = None  # exp(entropy of the cluster sizes) / clusters
+    balance: float | None = None  # normalized entropy of the cluster sizes
     stability: float | None = None
     seconds: float | None = None
     error: str = ""
@@ -43,7 +43,7 @@ class Trial:
 class SearchOutcome:
     """Trials of both stages, the smallest feasible gamma and the best settings."""
 
-    ladder: list[Trial]  # growing gamma, up to the first feasible one
+    gamma_trials: list[Trial]  # growing gamma, up to the first feasible one
     trials: list[Trial]  # of the search; the first is the preset without changes
     best: Trial
     gamma: float  # the smallest feasible one; the one with most live clusters if none is feasible
@@ -65,7 +65,7 @@ class TuningResult(SearchOutcome):
         if self.feasible:
             line = f"Smallest feasible gamma: {self.gamma:g} (at least {self.min_live:.0%} of the clusters are live)."
         else:
-            largest = self.ladder[-1].settings["gamma"]
+            largest = self.gamma_trials[-1].settings["gamma"]
             line = f"No gamma up to {largest:g} keeps {self.min_live:.0%} of the clusters live; "
             line += f"most are live at {self.gamma:g}."
         score = f"{SCORE_TITLES[self.by]}: {percent(self.best.score)}"
@@ -87,7 +87,7 @@ class TuningResult(SearchOutcome):
                 trial.live_of_all(),
                 "" if trial.seconds is None else f"{trial.seconds:.1f}",
             ]
-            for trial in [*self.ladder, *ranked]
+            for trial in [*self.gamma_trials, *ranked]
         ]
         table = markdown_table(["stage", *names, SCORE_TITLES[self.by], "live clusters", "seconds"], rows)
         return "\n".join([*self.summary(), "", table]) + "\n"
@@ -104,7 +104,7 @@ class TuningResult(SearchOutcome):
                 self.by,
                 *(getattr(trial, name) for name in measures),
             ]
-            for trial in [*self.ladder, *self.trials]
+            for trial in [*self.gamma_trials, *self.trials]
         ]
         return csv_table(["stage", *names, "score", "scored_by", *measures], rows)
 
@@ -128,7 +128,7 @@ class TuningResult(SearchOutcome):
         write_text(self.folder / "table.csv", self.csv())
         write_json(self.folder / "best.json", self.to_dict())
         try:
-            figure = draw_tuning(self.ladder, self.trials, self.gamma, SCORE_TITLES[self.by])
+            figure = draw_tuning(self.gamma_trials, self.trials, self.gamma, SCORE_TITLES[self.by])
         except ImportError as error:
             return f"No plot: {error}"
         add_footnote(figure, LABELS_USED if self.by == "labels" else "Scored without labels.")

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cgmcr2._progress import progress_bar
 from cgmcr2._random import Stream, generator, sample_rows
+from cgmcr2.consensus.partitions import balance
 from cgmcr2.consensus.stability import calibrate, stability_rows
 from cgmcr2.evaluation import score_labels
 from cgmcr2.experiments.choices import Part, TuningScore
@@ -161,20 +162,19 @@ def search_settings(
     """
     config = config or SearchConfig()
     start: Point = {name: getattr(base, name) for name in searched_settings(base)}
-    ladder_study = TrialStudy(storage, "gamma", evaluate, n_clusters=n_clusters, seeds=seeds[:1], objective="live")
-    ladder = _find_feasible_gamma(ladder_study, start, safe_gamma(base, n_clusters), config, progress)
-    feasible = _is_feasible(ladder[-1], config)
-    chosen = ladder[-1] if feasible else ladder_study.best
+    gamma_study = TrialStudy(storage, "gamma", evaluate, n_clusters=n_clusters, seeds=seeds[:1], objective="live")
+    gamma_trials = _find_feasible_gamma(gamma_study, start, safe_gamma(base, n_clusters), config, progress)
+    feasible = _is_feasible(gamma_trials[-1], config)
+    chosen = gamma_trials[-1] if feasible else gamma_study.best
     if chosen is None:
-        raise ValueError(f"The training failed at every gamma: {ladder[-1].error}")
+        raise ValueError(f"The training failed at every gamma: {gamma_trials[-1].error}")
     gamma = chosen.settings["gamma"]
 
+    _, _, neighbours = searched_settings(base)
     space: Space = {
-        name: {
-            "eps": config.eps,
-            "gamma": (gamma, max(config.gamma_range * gamma, float(base.gamma))),
-        }.get(name, (3, max_neighbours(base, n, n_clusters)))
-        for name in start
+        "eps": config.eps,
+        "gamma": (gamma, max(config.gamma_range * gamma, float(base.gamma))),
+        neighbours: (3, max_neighbours(base, n, n_clusters)),
     }
     preset = {name: min(max(start[name], low), high) for name, (low, high) in space.items()}
     study = TrialStudy(storage, "search", evaluate, n_clusters=n_clusters, seeds=seeds)
@@ -186,7 +186,7 @@ def search_settings(
     best = study.best
     if best is None:
         raise ValueError(f"Every trial failed; the last with: {study.trials[-1].error}")
-    return SearchOutcome(ladder, study.trials, best, gamma, feasible, config.min_live)
+    return SearchOutcome(gamma_trials, study.trials, best, gamma, feasible, config.min_live)
 
 
 def _find_feasible_gamma(
@@ -246,12 +246,11 @@ def evaluate_settings(
     logits = torch.cat(outputs).cpu()
     labels: Int64 = logits.argmax(1).numpy()
     shares = np.bincount(labels, minlength=k) / len(labels)
-    entropy = -np.sum(shares[shares > 0] * np.log(shares[shares > 0]))
     sample = stability_rows(len(X), k, seed)
     stability = calibrate(X[sample], logits[sample], k, seed).stability
     evaluation = {
         "live": float((shares >= LIVE_SHARE / k).sum()),
-        "balance": float(np.exp(entropy) / k),
+        "balance": balance(labels, k),
         "stability": stability,
         "score": stability,
     }
@@ -267,5 +266,5 @@ def _fit_command(
     words = ["cgmcr2", "fit", str(features), "-k", str(k), "--preset", preset, "-o", "run"]
     words += [] if part == "train" else ["--part", part]
     for name, value in settings.items():
-        words += ["--set", f"{name}={f'{value:g}' if isinstance(value, float) else value}"]
+        words += ["--set", f"{name}={f'{value:.12g}' if isinstance(value, float) else value}"]
     return shlex.join(words) + ("  # chosen with labels" if by == "labels" else "")
