@@ -23,11 +23,11 @@ author = "The cgmcr2 developers"
 release = version = __version__
 
 extensions = [
+    "mathml",
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
@@ -54,7 +54,7 @@ autodoc_typehints = "none"
 autoclass_content = "class"
 napoleon_use_rtype = False
 napoleon_use_param = False
-napoleon_use_ivar = True
+napoleon_use_ivar = False
 add_module_names = False
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
@@ -64,6 +64,8 @@ html_title = f"cgmcr2 {__version__}"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
 html_show_sourcelink = False
+html_math_renderer = "mathml"
+html_sidebars = {"architecture/index": []}  # no pages below it
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,

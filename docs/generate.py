@@ -21,7 +21,11 @@ COLUMNS = {  # title of a column -> preset, number of clusters
     "`paper`, k = 10": ("paper", 10),
     "`reference`, k = 10": ("reference", 10),
 }
-UNCOMMENTED = {"batch_size": "rows per training step", "weight_decay": "weight decay of Adam"}
+MEANINGS = {  # where the comment in the code is missing or too short for a table
+    "batch_size": "rows per training step",
+    "embedding_dim": "dimension d of the embedding",
+    "weight_decay": "weight decay of Adam",
+}
 
 
 def write_all(docs: Path) -> None:
@@ -51,9 +55,10 @@ def settings_tables() -> str:
             lines.append(_row("---", "---", *["---:"] * len(COLUMNS)))
         elif field := re.fullmatch(r"    (\w+): [\w\[\]\", |]+ = [^#]+(?:# (.+))?", line):
             name, comment = field.groups()
-            meaning = comment or UNCOMMENTED[name]
+            meaning = MEANINGS.get(name) or comment
+            meaning = meaning if re.match("[a-z]+/", meaning) else meaning[0].upper() + meaning[1:]
             values = (_value(getattr(settings, name)) for settings in presets)
-            lines.append(_row(f"`{name}`", _escape(meaning[0].upper() + meaning[1:]) + _choices(name), *values))
+            lines.append(_row(f"`{name}`", _escape(meaning) + _choices(name), *values))
     return "\n".join(lines) + "\n"
 
 
