@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -16,11 +17,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import generate  # noqa: E402
 
-from cgmcr2 import __version__  # noqa: E402
+import cgmcr2  # noqa: E402
 
 project = "cgmcr2"
 author = "The cgmcr2 developers"
-release = version = __version__
+release = version = cgmcr2.__version__
 
 extensions = [
     "mathml",
@@ -40,8 +41,9 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = True
 
-# Tutorials are notebooks; a failing cell fails the build
+# Tutorials are notebooks; a failing cell fails the build. Their outputs are cached until the package changes.
 nb_execution_mode = "cache"
+nb_execution_cache_path = str(DOCS / "_build" / ".jupyter_cache")
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
@@ -60,7 +62,7 @@ copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
 html_theme = "pydata_sphinx_theme"
-html_title = f"cgmcr2 {__version__}"
+html_title = f"cgmcr2 {cgmcr2.__version__}"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
 html_show_sourcelink = False
@@ -77,6 +79,14 @@ html_theme_options = {
 copyright = "The cgmcr2 developers, MIT licence"
 
 
+def drop_stale_outputs() -> None:
+    """Delete cached outputs of the tutorials that are older than the package."""
+    cache = Path(nb_execution_cache_path)
+    changed = max(file.stat().st_mtime for file in Path(cgmcr2.__file__).parent.rglob("*.py"))
+    if cache.exists() and cache.stat().st_mtime < changed:
+        shutil.rmtree(cache)
+
+
 def skip_member(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
     """Leave out the fields of named tuples and scikit-learn's metadata routing."""
     return type(member).__name__ == "_tuplegetter" or re.fullmatch("set_.*_request", name) is not None or None
@@ -84,5 +94,6 @@ def skip_member(app: Sphinx, what: str, name: str, member: object, skip: bool, o
 
 def setup(app: Sphinx) -> None:
     """Generate the reference pages and diagrams before the sources are read."""
+    drop_stale_outputs()
     app.connect("builder-inited", lambda _: generate.write_all(DOCS))
     app.connect("autodoc-skip-member", skip_member)

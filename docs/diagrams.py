@@ -76,6 +76,7 @@ RUN_FOLDER = [
             ("clusters.csv, clusters.json", "summary; names and merges", "clustering/io.py", "you, predict, report"),
             ("embeddings.npy, probabilities.npy", "Z (n, d) and Pi (n, k)", "clustering/io.py", "report, Clustering"),
             ("report.html", "the page", "report/report.py", "your browser"),
+            ("checksums.json", "size and hash of each file", "_checksums.py", "every later command"),
         ],
     ),
     (

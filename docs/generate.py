@@ -24,6 +24,7 @@ COLUMNS = {  # title of a column -> preset, number of clusters
 MEANINGS = {  # where the comment in the code is missing or too short for a table
     "batch_size": "rows per training step",
     "embedding_dim": "dimension d of the embedding",
+    "temperature": "temperature of the softmax",
     "weight_decay": "weight decay of Adam",
 }
 
