@@ -93,7 +93,7 @@ def test_renamed_clusters_keep_their_names_in_predictions(photos: Path, finished
     clustering = Clustering.load(run)
     red, blue = int(clustering.labels[0]), int(clustering.labels[2])
     clustering.rename(red, "red").merge([red, blue]).save(run)
-    predicted = Predictor(run).predict_images(photos)
+    predicted = Predictor(run).predict_images(photos, use_cache=False).clustering
     assert predicted.names[red] == "red"
     assert set(predicted.labels) == {red, int(clustering.labels[1])}
 
@@ -108,7 +108,7 @@ def test_the_run_is_refused_when_the_images_have_changed(
     assert shell(*command, "--no-report") == 0
     Image.new("RGB", (20, 20), (230, 20, 30)).save(tmp_path / "photos" / "new.png")
     assert shell(*command) == 2
-    assert "holds another run" in capsys.readouterr().err
+    assert "--refit" in capsys.readouterr().err
 
 
 def test_run_folder_inside_the_photos(photos: Path, tmp_path: Path) -> None:

@@ -143,9 +143,14 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     def fit_source(
         self, source: FeatureSource, *, folder: str | os.PathLike[str] | None = None, tensorboard: bool = False
     ) -> Inference:
-        """Train on rows that are known to be finite, and return the inference for all of them in one pass."""
+        """Train on rows that are known to be finite, and return the inference for all of them in one pass.
+
+        Ctrl-C raises ``KeyboardInterrupt`` after a checkpoint has been written to ``folder``.
+        """
         self.n_features_in_ = source.shape[1]
         self._train(source, folder, tensorboard)
+        if not self.finished_:
+            raise KeyboardInterrupt
         blocks = [(Z.cpu(), logits.cpu()) for Z, logits in self._blocks(source)]
         Z, logits = (torch.cat(parts) for parts in zip(*blocks, strict=True))
         rows = stability_rows(source.shape[0], self.n_clusters_, self.seed_)

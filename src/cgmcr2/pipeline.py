@@ -20,6 +20,7 @@ def cluster_images(
     download: bool = False,
     encoder: str = "bundled",
     report: bool = True,
+    refit: bool = False,
     progress: bool = False,
     settings: Mapping[str, Any] | None = None,
     **parameters: Any,
@@ -37,12 +38,15 @@ def cluster_images(
     download : fetch missing files of the data set
     encoder : image encoder, see ``load_encoder``
     report : write ``report.html``
+    refit : replace the run in the folder if the images have changed; only new ones are embedded, names are kept
     progress : show progress bars
     settings : training settings, see ``CgMCR2``
     **parameters : further parameters of ``CgMCR2``
     """
     model = CgMCR2(n_clusters, verbose=progress, settings=settings, **parameters)
-    result = fit_images(model, source, folder, data=data, download=download, encoder=encoder, progress=progress)
+    result = fit_images(
+        model, source, folder, data=data, download=download, encoder=encoder, refit=refit, progress=progress
+    )
     if report and (result.model is not None or not result.folder.report.exists()):
         report_run(result.folder, catalog=result.catalog)
     return result

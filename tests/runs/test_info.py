@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cgmcr2.runs import RunInfo
+from cgmcr2.runs.info import FittedOn
 
-INFO = RunInfo(source="/photos", fitted_on={"part": "all rows", "rows": 3, "width": 2}, parameters={})
+INFO = RunInfo(source="/photos", fitted_on=FittedOn("all rows", 3, 2), parameters={})
 
 
 def test_run_json_round_trips(tmp_path: Path) -> None:
@@ -23,12 +24,18 @@ def test_differences_name_the_parts_of_the_request_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"format": 99}, {"format": None}, {"surprise": 1}], ids=["newer", "no-format", "unknown-key"]
+    ("change", "sentence"),
+    [
+        ({"format": 99}, "has format 99 of a newer version of cgmcr2, but this version reads format 1"),
+        ({"format": None}, "damaged"),
+        ({"finished": "yes"}, r"damaged \(Expected `bool`, got `str` - at `\$.finished`\)"),
+        ({"fitted_on": {"part": "all rows"}}, r"damaged \(Object missing required field `rows`"),
+    ],
 )
-def test_a_file_of_another_version_is_one_sentence(tmp_path: Path, change: dict[str, object]) -> None:
+def test_a_damaged_or_newer_file_is_one_sentence(tmp_path: Path, change: dict[str, object], sentence: str) -> None:
     path = tmp_path / "run.json"
     path.write_text(json.dumps({**dataclasses.asdict(INFO), **change}))
-    with pytest.raises(ValueError, match=r"run\.json is damaged or of another version"):
+    with pytest.raises(ValueError, match=sentence):
         RunInfo.read(path)
     path.write_text("{")
     with pytest.raises(ValueError, match="damaged"):

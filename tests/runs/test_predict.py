@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from cgmcr2.runs import Predictor, RunFolder
 
 
 def test_predictions_of_the_fitted_rows_are_their_labels(run: RunFolder, features: Path) -> None:
-    predicted = Predictor(run).predict_features(features, part="train")
+    predicted = Predictor(run).predict_features(features, part="train").clustering
     assert np.array_equal(predicted.labels, run.clustering.labels)
     np.testing.assert_allclose(predicted.confidence, run.clustering.confidence, atol=1e-6)
 
@@ -29,7 +30,7 @@ def test_evaluation_carries_its_protocol(run: RunFolder, features: Path) -> None
 def test_names_and_merges_of_the_run_apply_to_predictions(run: RunFolder, features: Path, tmp_path: Path) -> None:
     shutil.copytree(run.path, tmp_path / "run")
     run.clustering.rename(0, "first").merge([0, 2]).save(tmp_path / "run")
-    predicted = Predictor(tmp_path / "run").predict_features(features)
+    predicted = Predictor(tmp_path / "run").predict_features(features).clustering
     assert predicted.names[0] == "first"
     assert set(predicted.labels.tolist()) == {0, 1}
 
@@ -43,6 +44,6 @@ def test_features_of_another_encoder_are_refused(run: RunFolder, tmp_path: Path)
 
 
 def test_an_unfinished_run_is_one_sentence(run: RunFolder, tmp_path: Path) -> None:
-    run.info.write(tmp_path / "run.json")
+    dataclasses.replace(run.info, finished=False).write(tmp_path / "run.json")
     with pytest.raises(ValueError, match="is an unfinished run; repeat its command to resume it"):
         Predictor(tmp_path)

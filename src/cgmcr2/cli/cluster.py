@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
-from .output import count, evaluation_values, exit_if_interrupted, print_choice, print_json, run_values
+from .output import count, evaluation_values, print_choice, print_json, run_values
 from .parameters import read_parameters
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ def cluster(
     data: options.Data = None,
     download: options.Download = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Cluster again if the images have changed; names are kept.")
+    ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -59,6 +62,7 @@ def cluster(
         download=download,
         encoder=encoder,
         report=report,
+        refit=refit,
         progress=not quiet,
         device=device,
         **parameters,
@@ -77,7 +81,6 @@ def cluster(
         )
     else:
         _print(result, evaluation)
-    exit_if_interrupted(result)
 
 
 def _print(result: RunResult, evaluation: Evaluation | None) -> None:

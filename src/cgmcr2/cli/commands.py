@@ -69,7 +69,7 @@ class Command(TyperCommand):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            logger.error("Interrupted.")
+            logger.error("Interrupted; repeat the command to resume.")
             raise typer.Exit(130) from None
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options
-from .output import exit_if_interrupted, print_json
+from .output import print_json
 
 if TYPE_CHECKING:
     from cgmcr2.evaluation import Scores
@@ -53,7 +53,6 @@ def demo(
 
     logger.info("2. Embedding the images and finding 10 clusters, without the labels")
     result = cluster_images(images, 10, run, random_state=seed, progress=not quiet)
-    exit_if_interrupted(result)
 
     logger.info("3. Comparing the clusters with the labels")
     labels = classes[[int(Path(id).stem) for id in result.clustering.ids]]

@@ -1,9 +1,12 @@
-"""``cgmcr2 doctor``: versions, device and optional packages."""
+"""``cgmcr2 doctor``: check this machine, a run folder or a feature store."""
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 from importlib import metadata, util
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -13,7 +16,8 @@ from .output import print_json
 EPILOG = """\b
 Examples:
   cgmcr2 doctor
-  cgmcr2 doctor --json
+  cgmcr2 doctor run
+  cgmcr2 doctor run --repair
 """
 CORE = ("torch", "numpy", "scipy", "scikit-learn", "pillow", "safetensors")
 EXTRAS = {
@@ -27,8 +31,53 @@ EXTRAS = {
 }
 
 
-def doctor(as_json: options.Json = False) -> None:
-    """Show versions, the device and the optional packages."""
+def doctor(
+    run: Annotated[
+        Path | None,
+        typer.Argument(metavar="[RUN]", help="Run folder or feature store to verify; default: this machine."),
+    ] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Rebuild damaged files that can be rebuilt.")] = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Check this machine, or verify a run folder or feature store.
+
+    Verifying compares every file with its checksum. The exit code is 1 if files are damaged.
+    """
+    if run is None:
+        _check_machine(as_json)
+    else:
+        _check_folder(run, repair, as_json, progress=not quiet)
+
+
+def _check_folder(path: Path, repair: bool, as_json: bool, *, progress: bool) -> None:
+    from cgmcr2.features.sources import is_features
+    from cgmcr2.report import report_run
+    from cgmcr2.runs import check_run, check_store, repair_run
+
+    if not path.is_dir():
+        raise FileNotFoundError(f"There is no folder {path}.")
+    store = is_features(path)
+    findings = check_store(path) if store else check_run(path)
+    if repair and findings and not store:
+        findings = repair_run(path, progress=progress)
+        if [finding.file for finding in findings] == ["report.html"]:
+            report_run(path)
+            findings = check_run(path)
+    if as_json:
+        print_json({"folder": str(path), "findings": [dataclasses.asdict(finding) for finding in findings]})
+    elif not findings:
+        typer.echo(f"{path}: all files are intact.")
+    for finding in [] if as_json else findings:
+        typer.echo(f"{finding.file}: {finding.problem}")
+        how = "--repair rebuilds it: " if finding.repairable and not repair else ""
+        typer.echo(f"  {how}{finding.remedy}")
+    if findings:
+        raise typer.Exit(1)
+
+
+def _check_machine(as_json: bool) -> None:
     import torch
 
     from cgmcr2 import __version__

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import options
-from .output import count, exit_if_interrupted, print_choice, print_json, run_values
+from .output import count, print_choice, print_json, run_values
 from .parameters import read_parameters
 
 EPILOG = """\b
@@ -61,4 +61,3 @@ def fit(
         typer.echo(
             f"{count(len(clustering), 'row')} in {count(len(clustering.clusters), 'cluster')}: {result.folder.labels}"
         )
-    exit_if_interrupted(result)

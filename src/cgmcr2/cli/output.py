@@ -64,10 +64,3 @@ def evaluation_values(evaluation: Evaluation) -> dict[str, Any]:
         "sizes": evaluation.sizes,
         "protocol": str(evaluation.protocol),
     }
-
-
-def exit_if_interrupted(result: RunResult) -> None:
-    """Exit with code 130 if Ctrl-C ended the training early."""
-    if not result.folder.info.finished:
-        typer.echo("The run is unfinished; repeat the command to resume it.", err=True)
-        raise typer.Exit(130)

@@ -13,6 +13,7 @@ from .output import cluster_values, count, print_json
 EPILOG = """\b
 Examples:
   cgmcr2 predict run new-photos -o new.csv
+  cgmcr2 predict run new-photos --no-cache -o new.csv
   cgmcr2 predict run features.npz --part test -o test.csv
 """
 
@@ -21,9 +22,14 @@ def predict(
     run: options.Run,
     source: options.ImagesOrFeatures,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="CSV file to write.")] = Path(
-        "labels.csv"
+        "predictions.csv"
     ),
     part: options.Part = "all",
+    cache: Annotated[
+        Path | None,
+        typer.Option("--cache", metavar="DIR", help="Folder that keeps the features.  [default: user's cache folder]"),
+    ] = None,
+    use_cache: Annotated[bool, typer.Option("--use-cache/--no-cache", help="Keep the features of the images.")] = True,
     device: options.Device = "auto",
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -31,21 +37,25 @@ def predict(
 ) -> None:
     """Assign new images or rows to the clusters of a run.
 
-    Writes the cluster, its name, the confidence, the margin and the outlier score of each. Prediction is deterministic.
+    Writes one row per input with the cluster, its name, the confidence, the margin and the outlier score, or the reason
+    why the file could not be read. Prediction is deterministic.
     """
-    from cgmcr2._files import replacing
-    from cgmcr2.clustering import write_csv
     from cgmcr2.features.sources import is_features
     from cgmcr2.runs import Predictor
 
+    if output.parent.resolve() == run.resolve():
+        raise ValueError(f"{output} would be a file of the run folder itself; write the predictions elsewhere with -o.")
     predictor = Predictor(run, device=device)
     if is_features(source):
-        clustering = predictor.predict_features(source, part=part)
+        prediction = predictor.predict_features(source, part=part)
     else:
-        clustering = predictor.predict_images(source, progress=not quiet)
-    with replacing(output) as temporary:
-        write_csv(temporary, clustering.records())
+        prediction = predictor.predict_images(source, cache=cache, use_cache=use_cache, progress=not quiet)
+    prediction.write(output)
+    clustering, errors = prediction
     if as_json:
-        print_json({"labels": str(output), "rows": len(clustering), "clusters": cluster_values(clustering)})
-    else:
-        typer.echo(f"{count(len(clustering), 'label')}: {output}")
+        values = {"labels": str(output), "rows": len(clustering), "unreadable": len(errors)}
+        print_json({**values, "clusters": cluster_values(clustering)})
+        return
+    typer.echo(f"{count(len(clustering), 'label')}: {output}")
+    if errors:
+        typer.echo(f"{count(len(errors), 'file')} could not be read; see the column error.")

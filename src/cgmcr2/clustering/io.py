@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
+import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cgmcr2._files import replacing, write_json
+from cgmcr2._checksums import FILE_NAME as CHECKSUMS
+from cgmcr2._checksums import record_checksums, verify_files
+from cgmcr2._files import read_json, replacing, write_json
 
 from .geometry import ClusterSummary, summarize_clusters
 
@@ -21,6 +23,15 @@ if TYPE_CHECKING:
 
 COLUMNS = ("path", "cluster", "name", "confidence", "margin", "outlier")
 ARRAYS = {"embedding": "embeddings.npy", "probabilities": "probabilities.npy"}
+FILES = ("labels.csv", "clusters.csv", "clusters.json", *ARRAYS.values())
+
+
+@dataclasses.dataclass
+class ClusterNames:
+    """The content of ``clusters.json``."""
+
+    names: list[str]
+    merged: dict[int, int] = dataclasses.field(default_factory=dict)  # target of each merged cluster
 
 
 def records(clustering: Clustering) -> Iterator[tuple[str, int, str, float, float, float]]:
@@ -40,12 +51,13 @@ def save_clustering(clustering: Clustering, folder: Path) -> None:
         else:
             with replacing(folder / file) as temporary:
                 np.save(temporary, array)
-    merged = {str(cluster): target for cluster, target in clustering.merged.items()}
-    write_json(folder / "clusters.json", {"names": clustering.names, "merged": merged})
+    write_json(folder / "clusters.json", dataclasses.asdict(ClusterNames(clustering.names, clustering.merged)))
     with replacing(folder / "clusters.csv") as temporary:
         write_csv(temporary, summarize_clusters(clustering), ClusterSummary._fields)
     with replacing(folder / "labels.csv") as temporary:
         write_csv(temporary, records(clustering))
+    if (folder / CHECKSUMS).exists():  # the folder of a finished run
+        record_checksums(folder, FILES)
 
 
 def read_clustering(folder: Path) -> dict[str, Any]:
@@ -53,31 +65,46 @@ def read_clustering(folder: Path) -> dict[str, Any]:
     table = folder / "labels.csv"
     if not table.is_file():
         raise FileNotFoundError(f"There is no labels.csv in {folder}: is it a finished run?")
+    verify_files(folder, FILES)
     with table.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
         rows = list(csv.reader(file))
     if not rows or tuple(rows[0]) != COLUMNS or any(len(row) != len(COLUMNS) for row in rows):
         raise ValueError(f"{table} must have the columns {', '.join(COLUMNS)} in every row.")
     columns = list(zip(*rows[1:], strict=True)) if rows[1:] else [()] * len(COLUMNS)
     ids, labels, row_names, confidence, margin, outlier = columns
-    numbers = np.array(labels, dtype=np.int64)
-    state: dict[str, Any] = {}
+    try:
+        numbers = np.array(labels, dtype=np.int64)
+        scores = {
+            name: np.array(values, dtype=np.float32)
+            for name, values in (("confidence", confidence), ("margin", margin), ("outlier", outlier))
+        }
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{table} has a value that is not a number ({error}); restore the file.") from None
     if (folder / "clusters.json").is_file():
-        state = json.loads((folder / "clusters.json").read_text(encoding="utf-8"))
-    by_number = dict(zip(numbers.tolist(), row_names, strict=True))
-    k = int(numbers.max(initial=-1)) + 1
+        clusters = read_json(folder / "clusters.json", ClusterNames, advice="restore the file, or delete it")
+    else:
+        by_number = dict(zip(numbers.tolist(), row_names, strict=True))
+        clusters = ClusterNames([by_number.get(c, default_name(c)) for c in range(int(numbers.max(initial=-1)) + 1)])
+    arrays = {attribute: _map_array(folder / file) for attribute, file in ARRAYS.items()}
     return {
         "ids": ids,
         "labels": numbers,
-        "confidence": np.array(confidence, dtype=np.float32),
-        "margin": np.array(margin, dtype=np.float32),
-        "outlier": np.array(outlier, dtype=np.float32),
-        "names": state.get("names") or [by_number.get(c, default_name(c)) for c in range(k)],
-        "merged": {int(cluster): target for cluster, target in state.get("merged", {}).items()},
-        **{
-            attribute: np.load(folder / file, mmap_mode="r") if (folder / file).is_file() else None
-            for attribute, file in ARRAYS.items()
-        },
+        "names": clusters.names,
+        "merged": clusters.merged,
+        **scores,
+        **arrays,
     }
+
+
+def _map_array(path: Path) -> NDArray[Any] | None:
+    """The memory-mapped array in ``path``, or None if there is no such file."""
+    if not path.is_file():
+        return None
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # a damaged header raises nearly any type
+        raise ValueError(f"{path} cannot be read ({error}); restore the file, or delete it.") from None
+    return array
 
 
 def write_csv(path: str | os.PathLike[str], rows: Iterable[Sequence[object]], header: Sequence[str] = COLUMNS) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
-from cgmcr2._files import replacing, write_json
+from cgmcr2._files import read_json, replacing, write_json
 
 from .network import Network, NetworkConfig
 
@@ -34,13 +35,32 @@ def load_network(folder: Path) -> tuple[Network, dict[str, Any]]:
         raise FileNotFoundError(
             f"{folder} is not a saved model: it has no config.json; pass the folder that save() wrote."
         )
-    config = json.loads(path.read_text(encoding="utf-8"))
-    if config.get("format") != FORMAT:
-        raise ValueError(
-            f"{path} has format {config.get('format')!r}, but this version reads format {FORMAT}; "
-            "load it with the version that wrote it, or train a new model."
-        )
+    advice = "restore the file, or train the model again"
+    config: dict[str, Any] = read_json(path, dict[str, Any], format=FORMAT, advice=advice)
+    try:
+        architecture = msgspec.convert(config.get("network"), NetworkConfig)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ValueError(f"{path} is damaged ({error}); {advice}.") from None
     with torch.device("meta"):  # skip random initialisation: the weights come from the file
-        network = Network(NetworkConfig(**config["network"]))
-    network.load_state_dict(load_file(folder / "model.safetensors"), strict=True, assign=True)
+        network = Network(architecture)
+    weights = folder / "model.safetensors"
+    try:
+        _check_tensors(weights, network)
+        network.load_state_dict(load_file(weights), strict=True, assign=True)
+    except (SafetensorError, RuntimeError, OSError) as error:
+        raise ValueError(f"{weights} cannot be read ({str(error).splitlines()[0]}); {advice}.") from None
     return network.eval(), config
+
+
+def _check_tensors(path: Path, network: Network) -> None:
+    """Compare names, shapes and types with the network's before any tensor is read."""
+    expected = {name: (list(tensor.shape), _TYPES[tensor.dtype]) for name, tensor in network.state_dict().items()}
+    with safe_open(path, framework="pt") as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        found = {name: (list(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            raise RuntimeError(f"{name} is {found.get(name)}, but the configuration needs {expected.get(name)}")
+
+
+_TYPES = {torch.float32: "F32", torch.int64: "I64"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 from cgmcr2.images import Catalog
@@ -32,7 +31,7 @@ def report_run(
     map_method : see :func:`cgmcr2.report.projection.project`
     """
     run = run if isinstance(run, RunFolder) else RunFolder(run)
-    info = run.info
+    info, clustering = run.info, run.clustering
     note = ""
     if catalog is None:
         try:
@@ -42,16 +41,18 @@ def report_run(
                 raise
             if info.encoder_name:  # the run was made from images
                 note = f"Showing file names, because the images were not found: {error}"
-    clustering = run.clustering
-    return write_report(
+    page = write_report(
         clustering,
         run.report if out is None else out,
         images=catalog,
         features=run.features(clustering.ids),
         metrics=run.read_metrics(),
-        settings={name: value for name, value in dataclasses.asdict(info).items() if value is not None},
+        settings=info.values(),
         errors=run.read_errors(),
         source=Path(info.source).name,
         note=note,
         map_method=map_method,
     )
+    if out is None:
+        run.seal(["report.html"])
+    return page

@@ -1,17 +1,23 @@
 """Run folders: the result of ``cluster`` and ``fit`` on disk, and what is done with it."""
 
+from .doctor import Finding, check_run, check_store, repair_run
 from .fit import RunResult, choose_clusters, fit_features, fit_images
 from .folder import RunFolder
 from .info import RunInfo
-from .predict import Evaluation, Predictor
+from .predict import Evaluation, Prediction, Predictor
 
 __all__ = [
     "Evaluation",
+    "Finding",
+    "Prediction",
     "Predictor",
     "RunFolder",
     "RunInfo",
     "RunResult",
+    "check_run",
+    "check_store",
     "choose_clusters",
     "fit_features",
     "fit_images",
+    "repair_run",
 ]

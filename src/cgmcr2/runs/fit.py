@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ import numpy as np
 
 from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.geometry import outlier_scores
+from cgmcr2.clustering.io import default_name
 from cgmcr2.consensus.choose_k import Choice, choose_k, write_choice
-from cgmcr2.datasets import open_images, save_labels
+from cgmcr2.datasets import Dataset, open_images, save_labels
 from cgmcr2.encoders import load_encoder
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import Protocol
@@ -21,8 +24,9 @@ from cgmcr2.features.sources import FeatureFile, FeatureSource, Subset, check_fi
 from cgmcr2.images import Catalog
 
 from .folder import RunFolder, StrPath
-from .info import RunInfo
+from .info import FittedOn, RunInfo
 
+REFIT = ".refit"  # subfolder of the checkpoints of a refit: the earlier results stay until it has finished
 PARTS = {"train": "split 0", "test": "split 1", "all": "all rows"}
 
 
@@ -46,11 +50,13 @@ def fit_features(
     source, ids, name = select_part(file, part)
     request = RunInfo(
         source=str(Path(features).resolve()),
-        fitted_on={"part": name, "rows": source.shape[0], "width": source.shape[1]},
+        fitted_on=FittedOn(name, source.shape[0], source.shape[1]),
         encoder=file.fingerprint,
         parameters=_parameters(model),
     )
-    return _fit(model, source, ids, RunFolder(folder), request, tensorboard=tensorboard)
+    run = RunFolder(folder)
+    with run.lock():
+        return _fit(model, source, ids, run, request, tensorboard=tensorboard)
 
 
 def fit_images(
@@ -61,17 +67,35 @@ def fit_images(
     data: StrPath | None = None,
     download: bool = False,
     encoder: str = "bundled",
+    refit: bool = False,
     progress: bool = False,
 ) -> RunResult:
     """Embed images and fit ``model`` on them into a run folder; an interrupted run is resumed.
 
     ``source`` is a folder, list or archive of images, or the name of a data set whose files are in ``data``
     (``download`` fetches missing ones). Of a data set, the training images are clustered; its labels are kept with the
-    features, for evaluation only.
+    features, for evaluation only. With ``refit``, the run in the folder is replaced: only new images are embedded, and
+    clusters that match an earlier one keep its name.
     """
     run = RunFolder(folder)
     catalog, dataset = open_images(source, data, download=download, exclude=[run.path])
     model.resolve_settings(max(2, len(catalog)), 1)  # reject invalid settings before the images are embedded
+    with run.lock():
+        return _fit_images(model, run, catalog, dataset, source, data, encoder, refit=refit, progress=progress)
+
+
+def _fit_images(
+    model: CgMCR2,
+    run: RunFolder,
+    catalog: Catalog,
+    dataset: Dataset | None,
+    source: StrPath,
+    data: StrPath | None,
+    encoder: str,
+    *,
+    refit: bool,
+    progress: bool,
+) -> RunResult:
     store = embed_images(catalog, encoder, run.store, run.errors, progress)
     features: FeatureSource = store
     ids: Sequence[str] = store.ids
@@ -81,14 +105,14 @@ def fit_images(
         features, ids, part = select_part(load_feature_file(store.path), "train")
     request = RunInfo(
         source=dataset.name if dataset else str(Path(source).resolve()),
-        fitted_on={"part": part, "rows": features.shape[0], "width": store.shape[1]},
+        fitted_on=FittedOn(part, features.shape[0], store.shape[1]),
         encoder=store.fingerprint,
         parameters=_parameters(model),
         encoder_name=encoder,
         images=store.content_fingerprint,
         data=str(Path(data or "").resolve()) if dataset else None,
     )
-    result = _fit(model, features, ids, run, request)
+    result = _fit(model, features, ids, run, request, refit=refit)
     result.catalog, result.errors = catalog, len(store.errors)
     return result
 
@@ -151,21 +175,31 @@ def _fit(
     run: RunFolder,
     request: RunInfo,
     *,
+    refit: bool = False,
     tensorboard: bool = False,
 ) -> RunResult:
     """Fit ``model`` on ``source``, whose rows are called ``ids``, unless the folder holds the finished run."""
-    if run.holds_finished(request):
+    earlier = run.clustering if refit and run.run_json.exists() and run.info.differences(request) else None
+    if earlier is None and run.holds_finished(request):
         run.remove_checkpoints()
         choice = Choice.from_dict(run.info.choice) if run.info.choice else None
         return RunResult(run, run.clustering, choice)
     model.resolve_settings(*source.shape)  # reject invalid input before anything is written
     check_finite(source)
-    run.write_info(request)
-    labels, probabilities, Z = model.fit_source(source, folder=run.path, tensorboard=tensorboard)
-    model.save(run.model_folder)
+    checkpoints = run.path
+    if earlier is None:
+        run.write_info(request)
+    else:
+        checkpoints = run.path / REFIT
+        checkpoints.mkdir(exist_ok=True)
+    labels, probabilities, Z = model.fit_source(source, folder=checkpoints, tensorboard=tensorboard)
     clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier_scores(Z, labels))
+    if earlier is not None:
+        clustering = clustering.with_names(matching_names(earlier, clustering))
+        os.replace(checkpoints / "metrics.jsonl", run.metrics)
+    model.save(run.model_folder)
     clustering.save(run.path)
-    part, n = request.fitted_on["part"], source.shape[0]
+    part, n = request.fitted_on.part, source.shape[0]
     run.write_info(
         dataclasses.replace(
             request,
@@ -173,12 +207,41 @@ def _fit(
             protocol=f"labels.csv: {Protocol(part, n, part, n)}",
             stability=round(model.calibration_.stability, 4),
             choice=dataclasses.asdict(model.choice_) if model.choice_ else None,
-            finished=model.finished_,
+            finished=True,
         )
     )
-    if model.finished_:
-        run.remove_checkpoints()
+    run.seal()
+    run.remove_checkpoints()
+    shutil.rmtree(run.path / REFIT, ignore_errors=True)
+    run.clustering = clustering
     return RunResult(run, clustering, model.choice_, model=model)
+
+
+def matching_names(earlier: Clustering, clustering: Clustering) -> list[str]:
+    """Names for ``clustering``: a cluster that matches an earlier one keeps the name that someone gave it.
+
+    Two clusters match if each shares more images with the other than with any other cluster.
+
+    >>> old = Clustering(["a", "b", "c"], [0, 0, 1], names=["cats", "dogs"])
+    >>> matching_names(old, Clustering(["a", "b", "c", "d"], [1, 1, 0, 2]))
+    ['dogs', 'cats', 'Cluster 2']
+    """
+    row = {id: i for i, id in enumerate(earlier.ids)}
+    shared = np.zeros((earlier.n_clusters, clustering.n_clusters), dtype=np.int64)
+    for id, label in zip(clustering.ids, clustering.labels.tolist(), strict=True):
+        if id in row:
+            shared[earlier.labels[row[id]], label] += 1
+    names = {}
+    for cluster in range(clustering.n_clusters):
+        best = int(shared[:, cluster].argmax())
+        mutual = shared[best, cluster] > 0 and int(shared[best].argmax()) == cluster
+        if mutual and earlier.names[best] != default_name(best):
+            names[cluster] = earlier.names[best]
+    given = set(names.values())
+    for cluster in range(clustering.n_clusters):
+        name = default_name(cluster)
+        names.setdefault(cluster, f"{name} (new)" if name in given else name)
+    return [names[cluster] for cluster in range(clustering.n_clusters)]
 
 
 def _parameters(model: CgMCR2) -> dict[str, Any]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
+from cgmcr2 import _checksums
+from cgmcr2._checksums import DamagedFileError
 from cgmcr2.clustering import Clustering
+from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
 from cgmcr2.datasets import load_dataset
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.features import FeatureStore
@@ -24,10 +29,13 @@ from .info import RunInfo
 StrPath = str | os.PathLike[str]
 
 BEFORE_RUN = ("features", "errors.csv", "choice.json")  # files that may exist before run.json
+MOVED = "give the folder or archive that holds them now with --images"
+MODEL_FILES = ("model/config.json", "model/model.safetensors")
+SEALED = ("run.json", *CLUSTERING_FILES, *MODEL_FILES, "metrics.jsonl", "errors.csv", "choice.json", "report.html")
 
 
 class RunFolder:
-    """A run folder and its files. Nothing is read before it is needed.
+    """A run folder and its files. Nothing is read before it is needed, and what is read is verified.
 
     Parameters
     ----------
@@ -50,37 +58,78 @@ class RunFolder:
     @cached_property
     def info(self) -> RunInfo:
         """The contents of ``run.json``."""
+        _checksums.verify_files(self.path, ["run.json"])
         return RunInfo.read(self.run_json)
 
     @cached_property
     def clustering(self) -> Clustering:
         """The labels, embedding and names of the fitted rows."""
+        self.verify(*CLUSTERING_FILES)
         return Clustering.load(self.path)
 
     def model(self, device: str = "auto") -> CgMCR2:
         """The trained model."""
-        _ = self.info  # a missing or damaged run.json is reported first
-        if not (self.model_folder / "config.json").exists():
-            raise ValueError(f"{self.path} is an unfinished run; repeat its command to resume it.")
+        self.verify(*MODEL_FILES)
         model = CgMCR2.load(self.model_folder)
         model.device = device
         return model
 
+    def verify(self, *names: str) -> None:
+        """Raise unless the run is finished and its files ``names`` have not changed since."""
+        if not self.info.finished:
+            raise ValueError(f"{self.path} is an unfinished run; repeat its command to resume it.")
+        if _checksums.read_checksums(self.path) is None:
+            raise DamagedFileError(
+                f"{self.path} has no {_checksums.FILE_NAME}, so its files cannot be verified; check it with: "
+                f"cgmcr2 doctor {self.path}."
+            )
+        _checksums.verify_files(self.path, names)
+
+    def seal(self, names: Sequence[str] = SEALED) -> None:
+        """Record the checksums of the files ``names``; a run is complete when this has been done."""
+        _checksums.record_checksums(self.path, names)
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder for writing; another process that tries is refused. The system releases a dead one's lock."""
+        created = not self.path.exists()
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = self.path / ".lock"
+        try:
+            with FileLock(lock, timeout=0):
+                yield
+        except Timeout:
+            raise ValueError(
+                f"Another process is writing to {self.path}; wait until it has finished, or choose another folder."
+            ) from None
+        finally:
+            if created and [file.name for file in self.path.iterdir()] == [lock.name]:  # invalid input: nothing written
+                lock.unlink(missing_ok=True)
+                self.path.rmdir()
+
     def catalog(self, images: StrPath | None = None) -> Catalog:
         """The images of the run: at ``images`` if they were moved, otherwise where they were clustered."""
         location = self.info.source if images is None else images
-        data = self.info.data if images is None else None
-        catalog = load_dataset(str(location), data).catalog if data else Catalog.from_source(location)
+        try:
+            catalog = self.source_catalog() if images is None else Catalog.from_source(images)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"The images of the run are not in {os.fspath(location)}; {MOVED}.") from error
         if not set(self.clustering.ids).intersection(catalog.ids):
-            raise ValueError(
-                f"{os.fspath(location)} holds none of the run's images; give the folder or archive that does."
-            )
+            raise ValueError(f"{os.fspath(location)} holds none of the run's images; {MOVED}.")
         return catalog
+
+    def source_catalog(self) -> Catalog:
+        """The images where they were clustered."""
+        if self.info.data:
+            return load_dataset(self.info.source, self.info.data).catalog
+        return Catalog.from_source(self.info.source, exclude=[self.path])
 
     def features(self, ids: Sequence[str]) -> FeatureSource | None:
         """The features of these ids, in this order, or None if they are not available any more."""
         try:
             file = load_feature_file(self.store if self.store.is_dir() else self.info.source)
+        except DamagedFileError:
+            raise
         except (OSError, ValueError, ImportError):
             return None
         index = {id: row for row, id in enumerate(file.ids or map(str, range(file.features.shape[0])))}
@@ -90,6 +139,7 @@ class RunFolder:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The figures of every training step."""
+        self.verify("metrics.jsonl")
         return read_metrics(self.metrics) if self.metrics.is_file() else []
 
     def read_errors(self) -> list[tuple[str, str]]:
@@ -104,16 +154,25 @@ class RunFolder:
         if self.run_json.exists():
             differences = self.info.differences(request)
             if differences:
-                raise ValueError(
-                    f"{self.path} holds another run (its {' and '.join(differences)} differ); choose another folder, "
-                    "or delete this one."
-                )
-            return self.info.finished
+                raise ValueError(self._refusal(request, differences))
+            return self.info.finished and _checksums.read_checksums(self.path) is not None
         if self.path.exists() and any(
             file.name not in BEFORE_RUN and not file.name.startswith(".") for file in self.path.iterdir()
         ):
             raise ValueError(f"{self.path} is not empty and holds no run; choose a new folder.")
         return False
+
+    def _refusal(self, request: RunInfo, differences: list[str]) -> str:
+        if set(differences) <= {"images", "fitted_on"} and request.encoder_name:
+            return (
+                f"The images have changed since {self.path} was made ({self.info.fitted_on.rows:,} then, "
+                f"{request.fitted_on.rows:,} now); label the new ones with: cgmcr2 predict {self.path} "
+                f"{request.source}, or cluster all of them again into this folder with --refit."
+            )
+        return (
+            f"{self.path} holds another run (its {' and '.join(differences)} differ); choose another folder, "
+            "or delete this one."
+        )
 
     def write_info(self, info: RunInfo) -> None:
         """Write ``run.json``."""

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import platform
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from cgmcr2._files import write_json
+from cgmcr2._files import read_json, write_json
 from cgmcr2._version import __version__
 
 FORMAT = 1
 REQUEST = ("source", "fitted_on", "encoder", "encoder_name", "images", "data", "parameters")
+
+
+@dataclasses.dataclass
+class FittedOn:
+    """The rows that a model was fitted on."""
+
+    part: str  # such as "all images" or "split 0"
+    rows: int
+    width: int  # number of features
 
 
 @dataclasses.dataclass
@@ -24,7 +32,7 @@ class RunInfo:
     """
 
     source: str  # path or data set name of the input
-    fitted_on: dict[str, Any]  # part, rows and width of the features
+    fitted_on: FittedOn
     parameters: dict[str, Any]  # of the estimator
     encoder: str | None = None  # fingerprint of the encoder that made the features, if known
     encoder_name: str | None = None  # for runs on images: the encoder, as given to load_encoder
@@ -45,9 +53,13 @@ class RunInfo:
             **{name: metadata.version(name) for name in ("torch", "numpy", "scikit-learn")},
         }
 
+    def values(self) -> dict[str, Any]:
+        """The entries of ``run.json``: the fields that are not None."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+
     def write(self, path: Path) -> None:
         """Write ``run.json``."""
-        write_json(path, {name: value for name, value in dataclasses.asdict(self).items() if value is not None})
+        write_json(path, self.values())
 
     @classmethod
     def read(cls, path: Path) -> RunInfo:
@@ -56,13 +68,7 @@ class RunInfo:
             raise FileNotFoundError(
                 f"{path.parent} is not a run folder: it has no run.json; make one with cgmcr2 cluster or cgmcr2 fit."
             )
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-            if values["format"] != FORMAT:
-                raise ValueError(f"its format is {values['format']}, this version reads {FORMAT}")
-            return cls(**values)
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} is damaged or of another version ({error}); repeat the run.") from error
+        return read_json(path, cls, format=FORMAT, advice="repeat the run in another folder")
 
     def differences(self, other: RunInfo) -> list[str]:
         """The parts of the request in which two runs differ."""

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from cgmcr2.clustering import Clustering
+from cgmcr2._files import replacing
+from cgmcr2.clustering import COLUMNS, Clustering, write_csv
 from cgmcr2.clustering.geometry import outlier_scores
+from cgmcr2.encoders import load_encoder
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import Protocol, Scores, score_labels
+from cgmcr2.features import extract
 from cgmcr2.features.sources import FeatureFile, FeatureSource, check_finite, load_feature_file
 from cgmcr2.images import Catalog
 
-from .fit import embed_images, select_part
+from .fit import select_part
 from .folder import RunFolder, StrPath
+
+
+class Prediction(NamedTuple):
+    """The clusters of new rows or images, and what could not be labelled."""
+
+    clustering: Clustering
+    errors: list[tuple[str, str]]  # (file, reason) of the images that could not be read
+
+    def write(self, path: StrPath) -> None:
+        """Write a CSV file with the columns of ``labels.csv`` and ``error``: one row per input.
+
+        Images that could not be read come last, with an empty cluster and the reason.
+        """
+        labelled = ((*record, "") for record in self.clustering.records())
+        failed = ((id, "", "", "", "", "", reason) for id, reason in self.errors)
+        with replacing(path) as temporary:
+            write_csv(temporary, (*labelled, *failed), (*COLUMNS, "error"))
 
 
 class Evaluation(NamedTuple):
@@ -43,22 +67,34 @@ class Predictor:
         self.run = run if isinstance(run, RunFolder) else RunFolder(run)
         self.model = model or self.run.model(device)
 
-    def predict_features(self, features: StrPath, *, part: str = "all") -> Clustering:
+    def predict_features(self, features: StrPath, *, part: str = "all") -> Prediction:
         """Label (a part of) a feature file with the cluster head."""
         source, ids, _ = self._select(load_feature_file(features), features, part)
-        return self._label(source, ids)
+        return Prediction(self._label(source, ids), [])
 
-    def predict_images(self, source: StrPath, *, progress: bool = False) -> Clustering:
-        """Label images. Their features are kept in the run folder, so that a second call is fast."""
-        encoder = self.run.info.encoder_name
-        if not encoder:
+    def predict_images(
+        self, source: StrPath, *, cache: StrPath | None = None, use_cache: bool = True, progress: bool = False
+    ) -> Prediction:
+        """Label images. The run folder is not changed.
+
+        Parameters
+        ----------
+        source : folder, list or archive of images
+        cache : folder to keep the features in, so that a second call is fast; default: the user's cache folder
+        use_cache : whether to keep them at all
+        progress : show a progress bar
+        """
+        encoder_name = self.run.info.encoder_name
+        if not encoder_name:
             raise ValueError(f"{self.run.path} was fitted on features, not on images; give it features to label.")
-        name = hashlib.sha256(str(Path(source).resolve()).encode(errors="surrogateescape")).hexdigest()[:12]
-        store = self.run.path / "predicted" / name
         catalog = Catalog.from_source(source, exclude=[self.run.path])
-        features = embed_images(catalog, encoder, store, store / "errors.csv", progress)
-        self._check_encoder(features.fingerprint, features.shape[1], str(source))
-        return self._label(features, features.ids)
+        encoder = load_encoder(encoder_name)
+        self._check_encoder(encoder.fingerprint, encoder.dim, str(source))
+        folder = Path(cache) if cache is not None else _user_cache()
+        with _store_path(folder if use_cache else None, f"{Path(source).resolve()}\0{encoder.fingerprint}") as store:
+            features = extract(catalog, encoder, store, progress=progress)
+            clustering = self._label(features, features.ids)
+        return Prediction(clustering, [*catalog.errors, *features.errors])
 
     def evaluate(
         self, features: StrPath, *, part: str = "test", labels: str = "labels", spectral: bool = False
@@ -72,9 +108,8 @@ class Predictor:
         scores = score_labels(np.asarray(file.labels)[file.rows(part)], predicted)
         sizes = np.bincount(predicted, minlength=self.model.n_clusters_).tolist()
         fitted_on = self.run.info.fitted_on
-        protocol = Protocol(
-            fitted_on["part"], fitted_on["rows"], name, source.shape[0], "spectral" if spectral else "head"
-        )
+        by = "spectral" if spectral else "head"
+        protocol = Protocol(fitted_on.part, fitted_on.rows, name, source.shape[0], by)  # type: ignore[arg-type]
         return Evaluation(scores, sizes, protocol)
 
     @cached_property
@@ -111,3 +146,31 @@ class Predictor:
                 f"{features} has rows of {width} features, but {self.run.path} was fitted on "
                 f"{self.model.n_features_in_}; use features of the same encoder."
             )
+
+
+def _user_cache() -> Path:
+    """The folder for cached features, as the operating system has it."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "cgmcr2"
+
+
+@contextlib.contextmanager
+def _store_path(cache: Path | None, key: str) -> Iterator[Path]:
+    """The folder of a feature store in the cache, or a temporary one without a (writable) cache."""
+    if cache is not None:
+        store = cache / "features" / hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()[:16]
+        try:
+            store.mkdir(parents=True, exist_ok=True)
+            writable = os.access(store, os.W_OK)
+        except OSError:
+            writable = False
+        if writable:
+            yield store
+            return
+    with tempfile.TemporaryDirectory(prefix="cgmcr2-") as temporary:
+        yield Path(temporary) / "features"

@@ -1,0 +1,130 @@
+"""Check a run folder or feature store, and rebuild what can be rebuilt."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+from cgmcr2 import _checksums
+from cgmcr2._files import read_json
+from cgmcr2.clustering import Clustering
+from cgmcr2.clustering.geometry import outlier_scores
+from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
+from cgmcr2.clustering.io import ClusterNames
+from cgmcr2.encoders import load_encoder
+from cgmcr2.estimator import CgMCR2
+from cgmcr2.features import FeatureStore, extract
+from cgmcr2.features.sources import load_feature_file
+
+from .fit import select_part
+from .folder import MODEL_FILES, RunFolder, StrPath
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """A damaged file, what is wrong with it, and what rebuilds it."""
+
+    file: str
+    problem: str
+    remedy: str
+    repairable: bool = False  # whether ``repair`` can rebuild it from the other files
+
+
+def check_run(path: StrPath) -> list[Finding]:
+    """Verify every file of a run folder."""
+    run = RunFolder(path)
+    try:
+        info = run.info
+    except (OSError, ValueError) as error:
+        return [Finding("run.json", str(error), "repeat the run in another folder")]
+    if not info.finished:
+        return [Finding("run.json", "the run is unfinished", "repeat its command to resume it")]
+    try:
+        checksums = _checksums.read_checksums(run.path)
+    except ValueError as error:
+        return [Finding(_checksums.FILE_NAME, str(error), "repeat the run in another folder")]
+    if checksums is None:
+        problem = "is missing, so no file can be verified"
+        return [Finding(_checksums.FILE_NAME, problem, "repeat the run in another folder")]
+    damage = _checksums.find_damage(run.path)
+    findings = check_store(run.store) if run.store.is_dir() else []
+    usable = not findings and not any(name in damage for name in MODEL_FILES)
+    remedies = {
+        **dict.fromkeys(CLUSTERING_FILES, ("it is computed again from the model and the features", usable)),
+        **dict.fromkeys(MODEL_FILES, ("repeat the run in another folder", False)),
+        "report.html": ("it is written again", True),
+        "metrics.jsonl": ("it is dropped; the report then has no learning curves", True),
+        "errors.csv": ("it is written again from the feature store", True),
+        "choice.json": ("it is dropped; run.json has the choice too", True),
+    }
+    for name, problem in damage.items():
+        remedy, repairable = remedies.get(name, ("repeat the run in another folder", False))
+        findings.append(Finding(name, problem, remedy, repairable))
+    return findings
+
+
+def check_store(path: StrPath) -> list[Finding]:
+    """Verify every file of a feature store."""
+    name = Path(path).name
+    try:
+        FeatureStore.open(path).verify()
+    except (OSError, ValueError) as error:
+        return [Finding(name, str(error), "the damaged shards are embedded again from the images", True)]
+    return []
+
+
+def repair_run(path: StrPath, *, progress: bool = False) -> list[Finding]:
+    """Rebuild the damaged files of a run folder that can be rebuilt; return the findings that remain."""
+    run = RunFolder(path)
+    findings = check_run(path)
+    damaged = {finding.file for finding in findings if finding.repairable}
+    if not damaged:
+        return findings
+    with run.lock():
+        if run.store.name in damaged:
+            extract(run.source_catalog(), load_encoder(run.info.encoder_name or ""), run.store, progress=progress)
+        findings = check_run(path)
+        damaged = {finding.file for finding in findings if finding.repairable}
+        for names, rebuild in _REBUILD:
+            if damaged.intersection(names):
+                rebuild(run)
+                run.seal([name for name in names if name in damaged or name in CLUSTERING_FILES])
+    return check_run(path)
+
+
+def _rebuild_labels(run: RunFolder) -> None:
+    """Write the clustering again, with the names of the clusters if they can still be read."""
+    model = CgMCR2.load(run.model_folder)
+    location = run.store if run.store.is_dir() else run.info.source
+    part = {"split 0": "train", "split 1": "test"}.get(run.info.fitted_on.part, "all")
+    source, ids, _ = select_part(load_feature_file(location), part)
+    labels, probabilities, Z = model.infer(source)
+    clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier_scores(Z, labels))
+    names = run.path / "clusters.json"
+    if "clusters.json" not in _checksums.find_damage(run.path, ["clusters.json"]):
+        saved = read_json(names, ClusterNames, advice="delete it")
+        for gone, target in saved.merged.items():
+            clustering = clustering.merge([target, gone])
+        clustering = clustering.with_names(saved.names)
+    clustering.save(run.path)
+
+
+def _rebuild_errors(run: RunFolder) -> None:
+    store = FeatureStore.open(run.store)
+    if store.errors:
+        store.write_errors_csv(run.errors)
+    else:
+        run.errors.unlink(missing_ok=True)
+
+
+def _drop(name: str) -> Callable[[RunFolder], None]:
+    return lambda run: (run.path / name).unlink(missing_ok=True)
+
+
+_REBUILD: tuple[tuple[tuple[str, ...], Callable[[RunFolder], None]], ...] = (
+    (CLUSTERING_FILES, _rebuild_labels),
+    (("errors.csv",), _rebuild_errors),
+    (("metrics.jsonl",), _drop("metrics.jsonl")),
+    (("choice.json",), _drop("choice.json")),
+)
