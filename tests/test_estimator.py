@@ -187,8 +187,15 @@ def test_a_choice_of_k_is_reused_when_a_fit_is_repeated(tmp_path: Path, monkeypa
     X, _ = make_blobs(120, n_features=8, centers=4, random_state=0)
     first = CgMCR2("auto", settings=QUICK).fit(X, folder=tmp_path)
     monkeypatch.setattr("cgmcr2.estimator.choose_k", None)  # not called again
-    for file in ("checkpoint.safetensors", "precomputed.safetensors"):
-        (tmp_path / file).unlink(missing_ok=True)
     second = CgMCR2("auto", settings=QUICK).fit(X, folder=tmp_path)
     assert second.choice_ == first.choice_
     assert np.array_equal(second.labels_, first.labels_)
+
+
+def test_a_folder_does_not_reuse_the_network_of_other_data(tmp_path: Path) -> None:
+    X, _ = make_blobs(120, n_features=8, centers=3, random_state=0)
+    other, _ = make_blobs(120, n_features=8, centers=3, random_state=1)
+    CgMCR2(3, settings=QUICK).fit(X, folder=tmp_path)
+    again = CgMCR2(3, settings=QUICK).fit(other, folder=tmp_path)
+    assert np.array_equal(again.labels_, CgMCR2(3, settings=QUICK).fit(other).labels_)
+    assert not list(tmp_path.glob("*.safetensors"))  # checkpoints of finished runs are deleted

@@ -20,12 +20,13 @@ from torch import Tensor
 
 from cgmcr2._device import choose_device
 from cgmcr2._random import seed_from
-from cgmcr2.consensus.choose_k import Choice, choose_k, read_choice, write_choice
+from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, read_choice, write_choice
 from cgmcr2.consensus.stability import Calibration, calibrate, stability_rows
 from cgmcr2.features.sources import FeatureSource, check_finite, load_feature_file, read_rows
 from cgmcr2.model import load_network, save_network
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
 from cgmcr2.training import Settings, paper_settings, resolve, train
+from cgmcr2.training.checkpoint import remove_checkpoints
 
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
@@ -138,6 +139,8 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             logits.append(block.cpu()[rows[(rows >= start) & (rows < start + len(block))] - start])
             start += len(block)
         self._finish(source, np.concatenate(labels), rows, torch.cat(logits))
+        if folder is not None and self.finished_:
+            remove_checkpoints(Path(folder))
         return self
 
     def fit_source(
@@ -259,12 +262,13 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _choose_k(self, source: FeatureSource, folder: Path | None) -> Choice:
         """Choose k, or reuse the choice that an earlier call for the same data left in ``folder``."""
-        n, D = source.shape[0], source.shape[1]
-        choice = read_choice(folder, n, D, self.seed_) if folder else None
+        if folder is None:
+            return choose_k(source, seed=self.seed_, progress=self.verbose)
+        request = ChoiceRequest(check_finite(source), self.seed_)
+        choice = read_choice(folder, request)
         if choice is None:
             choice = choose_k(source, seed=self.seed_, progress=self.verbose)
-            if folder:
-                write_choice(folder, choice, n, D, self.seed_)
+            write_choice(folder, choice, request)
         return choice
 
     def _finish(self, source: FeatureSource, labels: Int64, rows: Int64, logits: Tensor) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from cgmcr2.consensus.choose_k import (
     Choice,
+    ChoiceRequest,
     ChooseKConfig,
     candidate_grid,
     choose_k,
@@ -74,13 +75,13 @@ def test_a_choice_survives_json() -> None:
 
 def test_a_choice_is_reused_for_the_same_rows_seed_and_range_only(tmp_path: Path) -> None:
     choice = decide([2, 3, 8], [0.9, 0.8, 0.7], [0.3, 0.8, 0.5])
-    write_choice(tmp_path, choice, 100, 8, seed=0, most=9)
-    assert read_choice(tmp_path, 100, 8, seed=0, most=9) == choice
-    assert read_choice(tmp_path, 101, 8, seed=0, most=9) is None
-    assert read_choice(tmp_path, 100, 8, seed=1, most=9) is None
-    assert read_choice(tmp_path, 100, 8, seed=0) is None
+    request = ChoiceRequest("digest", seed=0, most=9)
+    write_choice(tmp_path, choice, request)
+    assert read_choice(tmp_path, request) == choice
+    for other in (ChoiceRequest("other", 0, 9), ChoiceRequest("digest", 1, 9), ChoiceRequest("digest", 0)):
+        assert read_choice(tmp_path, other) is None
     (tmp_path / "choice.json").write_text("{")
-    assert read_choice(tmp_path, 100, 8, seed=0, most=9) is None
+    assert read_choice(tmp_path, request) is None
 
 
 def test_lanczos_gives_the_same_gaps_as_the_dense_solver() -> None:

@@ -71,3 +71,12 @@ def test_choose_clusters_writes_its_choice(features: Path, tmp_path: Path) -> No
     assert (tmp_path / "choice.json").is_file()
     with pytest.raises(FileNotFoundError, match="There is no file or folder nowhere"):
         choose_clusters("nowhere")
+
+
+def test_features_that_changed_in_place_are_another_run(model: CgMCR2, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", rng.standard_normal((30, 4)).astype(np.float32))
+    fit_features(clone(model), tmp_path / "x.npy", tmp_path / "run")
+    np.save(tmp_path / "x.npy", rng.standard_normal((30, 4)).astype(np.float32))
+    with pytest.raises(ValueError, match="its features differ"):
+        fit_features(clone(model), tmp_path / "x.npy", tmp_path / "run")

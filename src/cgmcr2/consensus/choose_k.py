@@ -13,7 +13,6 @@ The agreement finds the right range of k but is flat within it; the eigengap is 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from cgmcr2._files import write_json
+from cgmcr2._files import read_json, write_json
 from cgmcr2._progress import progress_bar
 from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2.features.sources import FeatureSource, read_rows
@@ -235,22 +234,35 @@ def _best_kmeans(Y: Tensor, k: int, starts: int, best: int, generator: torch.Gen
     return partitions
 
 
-def write_choice(folder: Path, choice: Choice, n: int, D: int, seed: int, most: int | None = None) -> None:
-    """Write ``choice.json``: the choice of k for n rows of D features."""
-    about = {"rows": n, "width": D, "seed": seed, "most": most}
-    write_json(folder / "choice.json", {**about, **dataclasses.asdict(choice)})
+@dataclasses.dataclass(frozen=True)
+class ChoiceRequest:
+    """What a choice of k was made for."""
+
+    data: str  # digest of the rows
+    seed: int
+    most: int | None = None
 
 
-def read_choice(folder: Path, n: int, D: int, seed: int, most: int | None = None) -> Choice | None:
-    """The choice in ``choice.json`` if it was made for the same rows, seed and range; None otherwise."""
+@dataclasses.dataclass(frozen=True)
+class _ChoiceFile:
+    """The content of ``choice.json``."""
+
+    request: ChoiceRequest
+    choice: Choice
+
+
+def write_choice(folder: Path, choice: Choice, request: ChoiceRequest) -> None:
+    """Write ``choice.json``."""
+    write_json(folder / "choice.json", dataclasses.asdict(_ChoiceFile(request, choice)))
+
+
+def read_choice(folder: Path, request: ChoiceRequest) -> Choice | None:
+    """The choice in ``choice.json`` if it was made for the same request; None otherwise."""
     path = folder / "choice.json"
     if not path.is_file():
         return None
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        same = all(
-            values.get(key) == value for key, value in (("rows", n), ("width", D), ("seed", seed), ("most", most))
-        )
-        return Choice.from_dict(values) if same else None
-    except (ValueError, TypeError, AttributeError):  # damaged: choose again
+        content = read_json(path, _ChoiceFile, advice="delete it")
+    except ValueError:  # damaged: choose again
         return None
+    return content.choice if content.request == request else None

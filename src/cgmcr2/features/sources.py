@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 FloatArray = npt.NDArray[np.floating[Any]]
 MAPPED_ROWS = 128  # rows read from a memory map before its pages are released
@@ -89,11 +90,16 @@ class Subset:
         return self.source[self.rows[rows]]
 
 
-def check_finite(source: FeatureSource, block: int = 65536) -> None:
-    """Raise ``ValueError`` if rows contain NaN or infinity; ``block`` rows are read at a time."""
+def check_finite(source: FeatureSource, block: int = 65536) -> str:
+    """Return a digest of the rows; raise ``ValueError`` if they contain NaN or infinity.
+
+    ``block`` rows are read at a time.
+    """
     invalid: list[int] = []
+    digest = xxhash.xxh3_128()
     for start in range(0, source.shape[0], block):
         values = read_rows(source, slice(start, start + block))
+        digest.update(values.data)
         if not np.isfinite(values.sum(dtype=np.float64)):  # the sum is a fast first check
             invalid.extend(start + np.flatnonzero(~np.isfinite(values).all(axis=1)))
     if invalid:
@@ -102,6 +108,7 @@ def check_finite(source: FeatureSource, block: int = 65536) -> None:
             f"{len(invalid)} of {source.shape[0]} rows of the features contain NaN or infinity (rows {shown}); "
             "remove or repair them."
         )
+    return digest.hexdigest()
 
 
 def load_feature_file(path: str | os.PathLike[str], *, labels: str = "labels") -> FeatureFile:

@@ -14,7 +14,7 @@ import numpy as np
 from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.geometry import outlier_scores
 from cgmcr2.clustering.io import default_name
-from cgmcr2.consensus.choose_k import Choice, choose_k, write_choice
+from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, write_choice
 from cgmcr2.datasets import Dataset, open_images, save_labels
 from cgmcr2.encoders import load_encoder
 from cgmcr2.estimator import CgMCR2
@@ -52,6 +52,7 @@ def fit_features(
         source=str(Path(features).resolve()),
         fitted_on=FittedOn(name, source.shape[0], source.shape[1]),
         encoder=file.fingerprint,
+        features=check_finite(source),
         parameters=_parameters(model),
     )
     run = RunFolder(folder)
@@ -108,6 +109,7 @@ def _fit_images(
         fitted_on=FittedOn(part, features.shape[0], store.shape[1]),
         encoder=store.fingerprint,
         parameters=_parameters(model),
+        features=check_finite(features),
         encoder_name=encoder,
         images=store.content_fingerprint,
         data=str(Path(data or "").resolve()) if dataset else None,
@@ -133,16 +135,16 @@ def choose_clusters(
     features: FeatureSource
     if is_features(source):
         features = select_part(load_feature_file(source), part)[0]
-        check_finite(features)
     elif folder is None:
         raise ValueError(f"{source} holds images, and their features must be stored; give a folder with -o.")
     else:
         run = RunFolder(folder)
         catalog = Catalog.from_source(source, exclude=[run.path])
         features = embed_images(catalog, encoder, run.store, run.errors, progress)
+    request = ChoiceRequest(check_finite(features), seed, most)
     choice = choose_k(features, most=most, seed=seed, progress=progress)
     if folder is not None:
-        write_choice(Path(folder), choice, features.shape[0], features.shape[1], seed, most)
+        write_choice(Path(folder), choice, request)
     return choice
 
 
@@ -185,7 +187,6 @@ def _fit(
         choice = Choice.from_dict(run.info.choice) if run.info.choice else None
         return RunResult(run, run.clustering, choice)
     model.resolve_settings(*source.shape)  # reject invalid input before anything is written
-    check_finite(source)
     checkpoints = run.path
     if earlier is None:
         run.write_info(request)

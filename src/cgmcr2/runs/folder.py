@@ -163,7 +163,7 @@ class RunFolder:
         return False
 
     def _refusal(self, request: RunInfo, differences: list[str]) -> str:
-        if set(differences) <= {"images", "fitted_on"} and request.encoder_name:
+        if set(differences) <= {"images", "fitted_on", "features"} and request.encoder_name:
             return (
                 f"The images have changed since {self.path} was made ({self.info.fitted_on.rows:,} then, "
                 f"{request.fitted_on.rows:,} now); label the new ones with: cgmcr2 predict {self.path} "

@@ -12,7 +12,7 @@ from cgmcr2._files import read_json, write_json
 from cgmcr2._version import __version__
 
 FORMAT = 1
-REQUEST = ("source", "fitted_on", "encoder", "encoder_name", "images", "data", "parameters")
+REQUEST = ("source", "fitted_on", "features", "encoder", "encoder_name", "images", "data", "parameters")
 
 
 @dataclasses.dataclass
@@ -34,6 +34,7 @@ class RunInfo:
     source: str  # path or data set name of the input
     fitted_on: FittedOn
     parameters: dict[str, Any]  # of the estimator
+    features: str | None = None  # digest of the fitted rows
     encoder: str | None = None  # fingerprint of the encoder that made the features, if known
     encoder_name: str | None = None  # for runs on images: the encoder, as given to load_encoder
     images: str | None = None  # for runs on images: fingerprint of their contents

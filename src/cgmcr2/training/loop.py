@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cgmcr2._device import choose_device, choose_precision
 from cgmcr2._random import Stream, generator, sample_rows
-from cgmcr2.features.sources import FeatureSource, read_rows
+from cgmcr2.features.sources import FeatureSource, check_finite, read_rows
 from cgmcr2.model import Network
 
 from .batches import Batches
@@ -98,6 +98,7 @@ def train(
         "D": D,
         "k": n_clusters,
         "dtype": str(dtype),
+        "data": check_finite(source) if folder else None,
     }
     checkpoints = Checkpoints(folder, identity)
 
