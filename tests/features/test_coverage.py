@@ -57,5 +57,23 @@ def test_plans_of_several_machines_are_disjoint(store: Path, catalog: Catalog) -
 def test_damaged_shard_counts_as_missing(store: Path, catalog: Catalog) -> None:
     (store / "shard-00000.json").write_text("{")
     coverage = Coverage(store, catalog)
-    assert coverage.damaged == 1
+    assert list(coverage.damaged) == [0]
     assert np.flatnonzero(coverage.untried).tolist() == [1, 2, 3, 5, 6]
+
+
+def test_damaged_rows_are_computed_again_in_the_same_shard(store: Path, catalog: Catalog) -> None:
+    (store / "shard-00001.npy").write_bytes(b"damaged")
+    coverage = Coverage(store, catalog)
+    assert coverage.reasons == {}
+    plan = [(number, images.tolist()) for number, images in coverage.plan(2, 0, 1)]
+    assert plan == [(1, [0, 4]), (2, [3, 5]), (3, [6])]
+
+
+def test_shard_that_another_machine_repairs_is_not_planned_twice(store: Path, catalog: Catalog) -> None:
+    (store / "shard-00001.npy").unlink()
+    coverage = Coverage(store, catalog)
+    plans = [coverage.plan(2, machine, 2) for machine in range(2)]
+    images = sorted(index for plan in plans for _, part in plan for index in part.tolist())
+    assert images == [0, 3, 4, 5, 6]
+    numbers = [number for plan in plans for number, _ in plan]
+    assert len(set(numbers)) == len(numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -306,6 +308,100 @@ def test_damaged_and_deleted_shards_are_computed_again(tmp_path: Path) -> None:
     assert sum(encoder.batches) == 22
     store.verify()
     assert store.content_fingerprint == before
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "flipped bit": lambda path: path.write_bytes(path.read_bytes()[:-3] + bytes([path.read_bytes()[-3] ^ 4, 125, 10])),
+    "zeroed block": lambda path: path.write_bytes(path.read_bytes()[:-40] + bytes(40)),
+    "truncated": lambda path: os.truncate(path, 140),
+    "empty": lambda path: os.truncate(path, 0),
+    "deleted": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(
+    "names",
+    [["manifest.json"], ["shard-00001.npy"], ["shard-00001.json"], ["shard-00000.npy", "shard-00002.json"]],
+    ids="+".join,
+)
+def test_repeated_command_repairs_the_store_to_the_same_bytes(tmp_path: Path, damage: str, names: list[str]) -> None:
+    fill(tmp_path / "photos", range(30))
+    (tmp_path / "photos" / "011.png").write_bytes(b"broken")
+    run(tmp_path / "photos", tmp_path / "store")
+    fill(tmp_path / "photos", range(30, 33))  # a second extraction, whose shard is shorter
+    run(tmp_path / "photos", tmp_path / "store")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()}
+    for name in names:
+        DAMAGES[damage](tmp_path / "store" / name)
+    encoder = Colour()
+    store = run(tmp_path / "photos", tmp_path / "store", encoder)
+    assert sum(encoder.batches) == (0 if names == ["manifest.json"] else 7 if len(names) == 1 else 16)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "store").iterdir()} == before
+    store.verify()
+
+
+def test_damaged_shard_without_images_is_deleted(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(16))
+    run(tmp_path / "photos", tmp_path / "store")
+    for number in range(8):
+        (tmp_path / "photos" / f"{number:03}.png").unlink()
+    os.truncate(tmp_path / "store" / "shard-00000.npy", 100)
+    store = run(tmp_path / "photos", tmp_path / "store")
+    assert len(store) == 8
+    assert sorted(os.listdir(tmp_path / "store")) == ["manifest.json", "shard-00001.json", "shard-00001.npy"]
+
+
+def test_shards_of_another_encoder_are_refused_if_the_manifest_is_damaged(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(3))
+    run(tmp_path / "photos", tmp_path / "store")
+    (tmp_path / "store" / "manifest.json").write_text("{")
+    with pytest.raises(ValueError, match=r"missing or damaged, and its shards were not made with .*colour-2"):
+        run(tmp_path / "photos", tmp_path / "store", Colour("colour-2"))
+    assert len(run(tmp_path / "photos", tmp_path / "store")) == 3
+
+
+def test_full_disk_is_one_sentence_and_the_command_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "photos", range(30))
+    replace, renames = os.replace, 0
+
+    def full(source: Any, target: Any) -> None:
+        nonlocal renames
+        renames += 1
+        if renames > 4:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", full)
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            run(tmp_path / "photos", tmp_path / "store")
+    assert str(caught.value.filename).startswith(str(tmp_path / "store" / "shard-0000"))
+    assert not list((tmp_path / "store").glob(".*"))
+    run(tmp_path / "photos", tmp_path / "store")
+    run(tmp_path / "photos", tmp_path / "whole")
+    assert_same(tmp_path / "store", tmp_path / "whole")
+
+
+def test_store_below_a_file_is_refused_with_its_name(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(2))
+    with pytest.raises(NotADirectoryError) as caught:
+        run(tmp_path / "photos", tmp_path / "photos" / "000.png" / "store")
+    assert "000.png" in str(caught.value.filename)
+
+
+def test_read_only_folder_is_refused_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path / "photos", range(2))
+
+    def refuse(*_: object, dir: Any, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(dir))
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    with pytest.raises(OSError, match="Read-only file system") as caught:
+        run(tmp_path / "photos", tmp_path / "store")
+    assert caught.value.filename == str(tmp_path / "store")
 
 
 def test_stale_temporary_files_are_deleted(tmp_path: Path) -> None:

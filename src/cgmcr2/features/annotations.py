@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
+from cgmcr2._checksums import DamagedFileError
 from cgmcr2._files import replacing
+from cgmcr2.features.npy import npz_names, read_npz
+from cgmcr2.features.sealed import ADVICE
 from cgmcr2.features.store import FeatureStore
 
 FILE_NAME = "labels.npz"
@@ -26,8 +30,9 @@ def write_annotations(store: FeatureStore, ids: Sequence[str], classes: Sequence
     row_of = {id: row for row, id in enumerate(ids)}
     rows = np.array([row_of[id] for id in store.ids], dtype=np.int64)
     content: dict[str, Any] = {name: np.asarray(values)[rows] for name, values in arrays.items()}
+    content |= {"content": np.array(store.content_fingerprint), "classes": np.array(list(classes))}
     with replacing(store.path / FILE_NAME) as temporary:
-        np.savez(temporary, content=store.content_fingerprint, classes=list(classes), **content)
+        np.savez(temporary, **content, checksum=_checksum(content))
 
 
 def read_annotations(store: FeatureStore) -> dict[str, npt.NDArray[Any]]:
@@ -35,6 +40,20 @@ def read_annotations(store: FeatureStore) -> dict[str, npt.NDArray[Any]]:
     path = store.path / FILE_NAME
     if not path.is_file():
         return {}
-    with np.load(path, allow_pickle=False) as archive:
-        content = dict(archive)
-    return content if str(content.pop("content")) == store.content_fingerprint else {}
+    try:
+        content = read_npz(path, npz_names(path))
+        if str(content.pop("checksum")) != _checksum(content):
+            raise ValueError("its checksum differs")
+        fingerprint = str(content.pop("content"))
+    except Exception as error:  # zipfile and NumPy raise nearly any type for damaged files
+        raise DamagedFileError(f"{path} is damaged ({error or type(error).__name__}); {ADVICE}.") from None
+    return content if fingerprint == store.content_fingerprint else {}
+
+
+def _checksum(arrays: dict[str, npt.NDArray[Any]]) -> str:
+    state = xxhash.xxh3_128()
+    for name in sorted(arrays):
+        array = arrays[name]
+        state.update(repr((name, array.dtype.str, array.shape)).encode())
+        state.update(array.tobytes())
+    return state.hexdigest()

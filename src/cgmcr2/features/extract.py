@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from cgmcr2._checksums import DamagedFileError
 from cgmcr2._progress import ProgressBar, progress_bar
 from cgmcr2.features.coverage import Coverage
-from cgmcr2.features.manifest import FILE_NAME, Manifest, prepare_store
-from cgmcr2.features.shards import ShardIndex, read_index, write_shard
+from cgmcr2.features.manifest import Manifest, prepare_store, read_intact
+from cgmcr2.features.shards import ShardIndex, read_index, shard_paths, verify_rows, write_shard
 from cgmcr2.features.store import FeatureStore
 from cgmcr2.images import DECODE_VERSION, Catalog, iter_decoded
 
@@ -103,7 +104,7 @@ def extract(
     writer = _ShardWriter(path, manifest, catalog, _Batcher(encoder, batch_size), num_workers)
     coverage = Coverage(path, catalog)
     if coverage.damaged:
-        logger.info("Computing the images of %d damaged shards again", coverage.damaged)
+        logger.info("Computing the images of %d damaged shards again", len(coverage.damaged))
     added = 0
     shards = coverage.plan(manifest.shard_size, shard_index, num_shards, retry_errors=True)
     while shards:
@@ -118,13 +119,16 @@ def extract(
         shards = coverage.plan(manifest.shard_size, shard_index, num_shards)
     if coverage.untried.any():  # other machines are still working
         return FeatureStore.open(path, partial=True)
+    for number in coverage.damaged:  # no image of the catalog needs it
+        for file in shard_paths(path, number):
+            file.unlink(missing_ok=True)
     store = _complete(path, catalog, manifest, coverage)
     store.added = added
     return store
 
 
 def _prepare(path: Path, catalog: Catalog, encoder: Encoder, shard_size: int | None, dtype: str | None) -> Manifest:
-    existing = Manifest.read(path) if (path / FILE_NAME).exists() else None
+    existing = read_intact(path)
     return prepare_store(
         path,
         Manifest(
@@ -188,7 +192,7 @@ class _Shard:
     def __init__(self, catalog: Catalog, capacity: int, manifest: Manifest) -> None:
         self.catalog = catalog
         self.rows = np.empty((capacity, manifest.dim), manifest.dtype)
-        self.index = ShardIndex()
+        self.index = ShardIndex(identity=manifest.identity)
         self.reasons: dict[int, str] = {}
 
     def add(self, indices: list[int], features: npt.NDArray[np.float32]) -> None:
@@ -210,8 +214,8 @@ class _Shard:
         self.index.errors.append((item.id, item.size, item.stamp, reason))
 
     def write(self, path: Path, number: int) -> None:
-        with contextlib.suppress(ValueError):
-            read_index(path, number)
+        with contextlib.suppress(DamagedFileError):
+            verify_rows(path, number, read_index(path, number))
             return  # another process with the same command has written it
         write_shard(path, number, self.rows[: len(self.index.ids)], self.index)
 

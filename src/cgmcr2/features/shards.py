@@ -5,7 +5,6 @@ The .json is written last and marks the shard as complete; a .npy without it is 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import zlib
@@ -16,7 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cgmcr2._files import replacing, write_text
+from cgmcr2._checksums import DamagedFileError, digest
+from cgmcr2._files import replacing
+from cgmcr2.features.npy import NpyHeader, map_npy, read_npy_header
+from cgmcr2.features.sealed import ADVICE, read_sealed, write_sealed
+
+FORMAT = 1
 
 
 @dataclass
@@ -28,7 +32,10 @@ class ShardIndex:
     stamps: list[int] = field(default_factory=list)
     checksums: list[int] = field(default_factory=list)  # CRC-32 of each row
     errors: list[tuple[str, int, int, str]] = field(default_factory=list)  # id, size, stamp, reason
+    identity: list[str | int] = field(default_factory=list)  # that of the manifest
     bytes: int = 0  # size of the .npy
+    xxh3: str = ""  # digest of the .npy
+    format: int = FORMAT
 
 
 def shard_paths(store: Path, number: int) -> tuple[Path, Path]:
@@ -42,8 +49,8 @@ def shard_paths(store: Path, number: int) -> tuple[Path, Path]:
 
 def shard_numbers(store: Path) -> list[int]:
     """Return the numbers of the complete shards in ascending order."""
-    names = (re.fullmatch(r"shard-(\d{5,})\.json", name) for name in os.listdir(store))
-    return sorted(int(name[1]) for name in names if name)
+    names = (re.fullmatch(r"shard-(\d{5,18})\.json", name) for name in os.listdir(store))
+    return sorted({int(name[1]) for name in names if name})
 
 
 def write_shard(store: Path, number: int, rows: npt.NDArray[np.floating[Any]], index: ShardIndex) -> None:
@@ -52,56 +59,78 @@ def write_shard(store: Path, number: int, rows: npt.NDArray[np.floating[Any]], i
     npy, json_path = shard_paths(store, number)
     with replacing(npy) as temporary:
         with temporary.open("wb") as file:
-            np.save(file, rows)
-        index.bytes = temporary.stat().st_size
-    content = asdict(index)
-    # ASCII: file names that are not UTF-8 contain lone surrogates, which only survive as \\udc.. escapes
-    write_text(json_path, json.dumps({"checksum": _checksum(content), **content}) + "\n")
+            np.save(file, rows, allow_pickle=False)
+        index.bytes, index.xxh3 = temporary.stat().st_size, digest(temporary)
+    write_sealed(json_path, asdict(index))
 
 
 def read_index(store: Path, number: int) -> ShardIndex:
-    """Read the index of a shard; raise ``ValueError`` if it is damaged or its rows are missing."""
-    npy, json_path = shard_paths(store, number)
+    """Read the index of a shard; raise ``DamagedFileError`` if it is missing or damaged."""
+    path = shard_paths(store, number)[1]
     try:
-        content = json.loads(json_path.read_text(encoding="utf-8"))
-        checksum = content.pop("checksum")
-        index = ShardIndex(**content)
-        index.errors = [(str(id), int(size), int(stamp), str(reason)) for id, size, stamp, reason in index.errors]
-        if checksum != _checksum(content):
-            raise ValueError("it does not match its checksum")
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{json_path} cannot be read: {error}") from None
-    if not npy.is_file() or npy.stat().st_size != index.bytes:
-        raise ValueError(f"{npy} is missing or incomplete")
+        index = read_sealed(path, ShardIndex, format=FORMAT)
+    except FileNotFoundError:
+        raise DamagedFileError(f"{path} is missing; {ADVICE}.") from None
+    if not len(index.ids) == len(index.sizes) == len(index.stamps) == len(index.checksums):
+        raise DamagedFileError(f"{path} is damaged (its lists have different lengths); {ADVICE}.")
     return index
 
 
-def map_rows(store: Path, number: int) -> npt.NDArray[np.floating[Any]]:
-    """Return the memory-mapped rows of a shard, shape (m, D)."""
-    rows: npt.NDArray[np.floating[Any]] = np.load(shard_paths(store, number)[0], mmap_mode="r", allow_pickle=False)
-    return rows
+_verified: set[tuple[int | str, ...]] = set()  # file versions that this process has verified
+
+
+def verify_rows(store: Path, number: int, index: ShardIndex) -> None:
+    """Raise ``DamagedFileError`` if the .npy of a shard differs from what was written.
+
+    A file is read once per process, and again only after it has changed.
+    """
+    path = shard_paths(store, number)[0]
+    try:
+        status = path.stat()
+        times = (status.st_mtime_ns, status.st_ctime_ns)
+        key = (status.st_dev, status.st_ino, status.st_size, *times, index.xxh3)
+        if key in _verified:
+            return
+        if status.st_size != index.bytes or digest(path) != index.xxh3:
+            raise DamagedFileError(f"{path} is damaged (its checksum differs); {ADVICE}.")
+    except FileNotFoundError:
+        raise DamagedFileError(f"{path} is missing; {ADVICE}.") from None
+    _verified.add(key)
+
+
+def map_rows(store: Path, number: int, dim: int, dtype: str) -> npt.NDArray[np.floating[Any]]:
+    """Verify a shard and return its memory-mapped rows, shape (m, dim)."""
+    index = read_index(store, number)
+    verify_rows(store, number, index)
+    return _map(shard_paths(store, number)[0], (len(index.ids), dim), dtype)
+
+
+def _map(path: Path, shape: tuple[int, int], dtype: str) -> npt.NDArray[np.floating[Any]]:
+    try:
+        header = read_npy_header(path)
+    except (OSError, ValueError) as error:
+        raise DamagedFileError(f"{path} is damaged ({error}); {ADVICE}.") from None
+    if header != NpyHeader(shape, np.dtype(dtype), False, header.offset):
+        raise DamagedFileError(
+            f"{path} is damaged ({header.dtype} of shape {header.shape}, not {dtype} of shape {shape}); {ADVICE}."
+        )
+    return map_npy(path)
 
 
 def find_damage(store: Path, number: int, dim: int, dtype: str) -> list[str]:
     """Read a whole shard, and return a description of each damage."""
+    path = shard_paths(store, number)[0]
     try:
         index = read_index(store, number)
-        if not index.ids:
-            return []
-        rows = map_rows(store, number)
-    except Exception as error:  # a damaged .npy header raises nearly any type
-        return [f"shard {number}: {error}"]
-    name = shard_paths(store, number)[0].name
-    if rows.shape != (len(index.ids), dim) or rows.dtype != np.dtype(dtype):
-        return [f"{name} is {rows.dtype} of shape {rows.shape}, not {dtype} of shape {(len(index.ids), dim)}"]
-    damage = []
-    for row, (values, checksum) in enumerate(zip(rows, index.checksums, strict=True)):
-        if zlib.crc32(values.tobytes()) != checksum:
-            damage.append(f"row {row} of {name} ({index.ids[row]!r}) does not match its checksum")
-        elif not np.isfinite(values).all():
-            damage.append(f"row {row} of {name} ({index.ids[row]!r}) is not finite")
+        rows = _map(path, (len(index.ids), dim), dtype)
+        damage = []
+        for row, (values, checksum) in enumerate(zip(rows, index.checksums, strict=True)):
+            if zlib.crc32(values.tobytes()) != checksum:
+                damage.append(f"row {row} of {path.name} ({index.ids[row]!r}) does not match its checksum")
+            elif not np.isfinite(values).all():
+                damage.append(f"row {row} of {path.name} ({index.ids[row]!r}) is not finite")
+        if not damage:
+            verify_rows(store, number, index)
+    except ValueError as error:
+        return [str(error).removesuffix(f"; {ADVICE}.")]
     return damage
-
-
-def _checksum(content: dict[str, Any]) -> int:
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode())

@@ -20,8 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cgmcr2._checksums import DamagedFileError
 from cgmcr2._files import write_text
+from cgmcr2.features.manifest import FILE_NAME as MANIFEST
 from cgmcr2.features.manifest import Manifest, prepare_store
+from cgmcr2.features.sealed import ADVICE
 from cgmcr2.features.shards import (
     ShardIndex,
     find_damage,
@@ -67,7 +70,7 @@ class FeatureStore:
         self._runs = np.array(manifest.runs or [], np.int64).reshape(-1, 3)
         self._ends = np.cumsum(self._runs[:, 2])
         # memory maps stay open for random access, but each uses a file descriptor
-        self._map = functools.lru_cache(_max_open_maps())(functools.partial(map_rows, self.path))
+        self._map = functools.lru_cache(_max_open_maps())(self._verified_rows)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, partial: bool = False) -> FeatureStore:
@@ -76,16 +79,16 @@ class FeatureStore:
         manifest = Manifest.read(path)
         if manifest.runs is None:
             if not partial:
-                raise ValueError(f"The feature store {str(path)!r} is not finished: run the same embed command again.")
+                raise ValueError(f"The feature store {str(path)!r} is not finished: {ADVICE}.")
             indices = [(number, read_index(path, number)) for number in shard_numbers(path)]
             manifest.runs = [(number, 0, len(index.ids)) for number, index in indices if index.ids]
             manifest.errors = [(error[0], error[3]) for _, index in indices for error in index.errors]
         shards = {shard for shard, _, _ in manifest.runs}
         missing = [number for number in shards if not shard_paths(path, number)[0].is_file()]
         if missing:
-            raise ValueError(
+            raise DamagedFileError(
                 f"The feature store {str(path)!r} lacks {len(missing)} of its {len(shards)} shards, such as "
-                f"{shard_paths(path, min(missing))[0].name}: run the same embed command again."
+                f"{shard_paths(path, min(missing))[0].name}; {ADVICE}."
             )
         return cls(path, manifest)
 
@@ -120,7 +123,8 @@ class FeatureStore:
                     f"The features of rows {start} to {start + len(block) - 1} are not all finite in {dtype}."
                 )
             zeros = [0] * len(block)
-            write_shard(path, number, block, ShardIndex(ids[start : start + shard_size], zeros, zeros))
+            index = ShardIndex(ids[start : start + shard_size], zeros, zeros, identity=manifest.identity)
+            write_shard(path, number, block, index)
             manifest.runs.append((number, 0, len(block)))
         manifest.write(path)
         return cls(path, manifest)
@@ -187,6 +191,16 @@ class FeatureStore:
                 release(shard_rows)
         return values
 
+    def _verified_rows(self, shard: int) -> npt.NDArray[np.floating[Any]]:
+        rows = map_rows(self.path, shard, self.dim, self.manifest.dtype)
+        _, first, count = self._runs[self._runs[:, 0] == shard].T  # (runs of the shard,)
+        if (first + count).max() > len(rows):
+            raise DamagedFileError(
+                f"{self.path / MANIFEST} is damaged (it refers to row {(first + count).max() - 1} of shard {shard}, "
+                f"which has {len(rows)} rows); {ADVICE}."
+            )
+        return rows
+
     def _indices(self, rows: Any) -> npt.NDArray[np.int64]:
         if isinstance(rows, slice):
             return np.arange(*rows.indices(len(self)))
@@ -207,21 +221,23 @@ class FeatureStore:
         return np.where(indices < 0, indices + len(self), indices)
 
     def verify(self) -> None:
-        """Read all files, and raise ``ValueError`` if any is damaged."""
+        """Read all files, and raise ``DamagedFileError`` if any is damaged."""
+        from cgmcr2.features.annotations import read_annotations
+
         shards = np.unique(self._runs[:, 0]).tolist()
         damage = [text for number in shards for text in find_damage(self.path, number, self.dim, self.manifest.dtype)]
         if not damage:
             try:
+                for number in shards:
+                    self._verified_rows(number)
                 if len(set(self.ids)) != len(self):
                     damage.append("an id has more than one row")
-            except ValueError as error:
+                read_annotations(self)
+            except DamagedFileError as error:
                 damage.append(str(error))
         if damage:
             others = f" (and {len(damage) - 1} more)" if len(damage) > 1 else ""
-            raise ValueError(
-                f"The feature store {str(self.path)!r} is damaged: {damage[0]}{others}; delete the .json of that shard "
-                "and run the same embed command again."
-            )
+            raise DamagedFileError(f"The feature store {str(self.path)!r} is damaged: {damage[0]}{others}; {ADVICE}.")
 
     def write_errors_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the images that could not be embedded to a CSV with the columns path and reason."""
