@@ -96,7 +96,7 @@ def test_an_existing_path_takes_precedence(data: Path, tmp_path: Path, capsys: p
     assert "1 image, 1 new" in capsys.readouterr().out
     assert load_feature_file("store").labels is None
     assert run("embed", "mnist", "--data", "data", "-o", "other") == 2
-    assert "but mnist is an existing path: omit --data." in capsys.readouterr().err
+    assert "but 'mnist' is an existing path; omit data=." in capsys.readouterr().err
 
 
 def test_compare_uses_the_labels_and_the_number_of_classes(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,17 +116,17 @@ def test_reproduce_embeds_missing_features(data: Path, tmp_path: Path, capsys: p
     assert run(*words, *small, "--encoder", "stripes", "--in-process") == 0
     shown = capsys.readouterr().out
     assert "MNIST: stripes" in shown
-    assert "Flowers-102 is left out: Flowers-102 needs imagelabels.mat in 'data', but it is missing" in shown
+    assert "Flowers-102 is left out: Flowers-102 needs imagelabels.mat in 'data', but it was not found" in shown
     assert load_feature_file(tmp_path / "store" / "mnist-stripes").labels is not None
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["mnist"], "mnist is a data set: give the folder of its files with --data (data=)."),
+        (["mnist"], "'mnist' is a data set name; pass its folder as data=..."),
         (["mnist", "--data", "nowhere"], "MNIST needs train-images-idx3-ubyte.gz"),
         (["photos"], "There is no file or folder 'photos'"),
-        (["photos", "--data", "data"], "but photos is not a data set: omit --data."),
+        (["photos", "--data", "data"], "but 'photos' is not one; omit data=."),
     ],
 )
 def test_user_errors_are_one_sentence(

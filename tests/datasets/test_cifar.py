@@ -155,7 +155,7 @@ def test_missing_batch(tmp_path: Path) -> None:
     files = cifar10_files()
     del files["data_batch_5"]
     unpack(tmp_path / "cifar-10-batches-py", files)
-    with pytest.raises(ValueError, match="does not contain 'data_batch_5'"):
+    with pytest.raises(FileNotFoundError, match="'data_batch_5' was not found in"):
         load_dataset("cifar10", tmp_path)
 
 

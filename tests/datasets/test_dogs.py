@@ -69,5 +69,5 @@ def test_missing_image(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
 def test_missing_list(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
     write(tmp_path, jpeg, write_tar, tar=True)
     write_tar(tmp_path / "lists.tar", {"train_list.mat": b""})
-    with pytest.raises(ValueError, match=r"does not contain 'file_list\.mat'"):
+    with pytest.raises(FileNotFoundError, match=r"'file_list\.mat' was not found in"):
         load_dataset("dogs120", tmp_path)

@@ -60,7 +60,7 @@ def test_missing_image_and_wrong_count(tmp_path: Path, jpeg: Jpeg, write_tar: Wr
 def test_damaged_label_file(tmp_path: Path, jpeg: Jpeg, write_tar: WriteTar) -> None:
     write(tmp_path, jpeg, write_tar, tar=False)
     (tmp_path / "imagelabels.mat").write_bytes(b"not Matlab")
-    with pytest.raises(ValueError, match="cannot be read as a Matlab file with labels"):
+    with pytest.raises(ValueError, match="cannot be read as a MATLAB file with labels"):
         load_dataset("flowers102", tmp_path)
 
 

@@ -79,7 +79,7 @@ def test_missing_class(tmp_path: Path, small: Small) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "not an idx file"),
+        (b"", "not an IDX file"),
         (idx(np.zeros((2, 3, 3), np.uint8))[:-1], r"declares an array of shape \(2, 3, 3\)"),
         (idx(np.zeros(3, np.uint8)), "with 3 axes"),
         (gzip.compress(idx(np.zeros((2, 3, 3), np.uint8)))[:-9], "damaged gzip"),

@@ -4,7 +4,7 @@ from cgmcr2.datasets.dataset import Dataset
 from cgmcr2.datasets.download import download_dataset, fetch
 from cgmcr2.datasets.info import DatasetInfo, dataset_info, list_datasets
 from cgmcr2.datasets.load import load_dataset
-from cgmcr2.datasets.source import embed_dataset, is_dataset, open_images, save_labels
+from cgmcr2.datasets.open import embed_dataset, is_dataset, open_images, save_labels
 
 __all__ = [
     "Dataset",

@@ -18,7 +18,7 @@ from cgmcr2.images.sources import ImageData, Source
 
 @dataclass
 class PixelSource:
-    """Images in a sequence of arrays of shape (n, H, W) or (n, H, W, 3)."""
+    """Images stored in arrays of shape (n, H, W) or (n, H, W, 3); indices continue from one array to the next."""
 
     arrays: Sequence[NDArray[np.uint8]]
     sequential: bool = False
@@ -33,7 +33,9 @@ class PixelSource:
 
 
 def pixel_catalog(origin: str, **parts: NDArray[np.uint8]) -> Catalog:
-    """Return a catalog of the images in ``parts``; ids are ``part/row.png``, stamps are checksums of the pixels.
+    """Return a catalog of the images in ``parts``.
+
+    The ID of an image is ``part/row.png``; a checksum of its pixels takes the place of a modification time.
 
     >>> catalog = pixel_catalog("memory", train=np.zeros((2, 4, 4), np.uint8), test=np.ones((1, 4, 4), np.uint8))
     >>> catalog.ids, catalog[2].open().getpixel((0, 0))
@@ -47,26 +49,29 @@ def pixel_catalog(origin: str, **parts: NDArray[np.uint8]) -> Catalog:
 
 
 class SelectionSource:
-    """Images of other sources, each given by the number of its source, its index and its id in that source."""
+    """Images selected from other sources.
+
+    Image i is image ``indices[i]`` of ``sources[source_indices[i]]``, where its ID is ``ids[i]``.
+    """
 
     def __init__(self) -> None:
         self.sources: list[Source] = []
-        self.numbers = array("H")
+        self.source_indices = array("H")
         self.indices = array("q")
         self.ids: list[str] = []
         self.sequential = False
 
     def load(self, index: int, id: str) -> ImageData:
-        return self.sources[self.numbers[index]].load(self.indices[index], self.ids[index])
+        return self.sources[self.source_indices[index]].load(self.indices[index], self.ids[index])
 
 
 def matching_images(catalog: Catalog, pattern: re.Pattern[str]) -> list[tuple[re.Match[str], int]]:
-    """Return the match and the index of each image whose id matches ``pattern``."""
+    """Return the match and the index of each image whose ID matches ``pattern``."""
     return [(match, index) for index, id in enumerate(catalog.ids) if (match := pattern.search(id))]
 
 
 def selection_catalog(origin: str, images: Iterable[tuple[str, Catalog, int]]) -> Catalog:
-    """Return a catalog of ``images``, each given as (new id, catalog, index in that catalog).
+    """Return a catalog of ``images``, each given as (new ID, catalog, index in that catalog).
 
     >>> digits = pixel_catalog("memory", a=np.arange(3, dtype=np.uint8).reshape(3, 1, 1))
     >>> selection = selection_catalog("memory", [("two", digits, 2), ("zero", digits, 0)])
@@ -76,12 +81,12 @@ def selection_catalog(origin: str, images: Iterable[tuple[str, Catalog, int]]) -
     listing, source = Listing(), SelectionSource()
     previous: Catalog | None = None
     for id, catalog, index in images:
-        if catalog is not previous:  # images of one catalog usually follow each other
+        if catalog is not previous:  # images of one catalog are usually consecutive
             source.sources.append(catalog.source)
             source.sequential |= catalog.source.sequential
             previous = catalog
         listing.add(id, int(catalog.sizes[index]), int(catalog.stamps[index]))
-        source.numbers.append(len(source.sources) - 1)
+        source.source_indices.append(len(source.sources) - 1)
         source.indices.append(index)
         source.ids.append(catalog.ids[index])
     return Catalog(listing, source, origin)

@@ -19,7 +19,7 @@ from cgmcr2.datasets.unpickle import load_arrays
 
 @dataclass(frozen=True)
 class _Layout:
-    """Files of a CIFAR data set, and the keys of its labels and class names in them."""
+    """File names of a CIFAR data set, and the keys of its labels and class names."""
 
     folder: str
     archive: str
@@ -30,7 +30,7 @@ class _Layout:
     class_names: str
 
 
-_HUNDRED = ("cifar-100-python", "cifar-100-python.tar.gz", ("train",), "test", "meta")
+_CIFAR_100 = ("cifar-100-python", "cifar-100-python.tar.gz", ("train",), "test", "meta")
 _LAYOUTS = {
     "cifar10": _Layout(
         "cifar-10-batches-py",
@@ -41,15 +41,17 @@ _LAYOUTS = {
         "labels",
         "label_names",
     ),
-    "cifar20": _Layout(*_HUNDRED, labels="coarse_labels", class_names="coarse_label_names"),
-    "cifar100": _Layout(*_HUNDRED, labels="fine_labels", class_names="fine_label_names"),
+    "cifar20": _Layout(*_CIFAR_100, labels="coarse_labels", class_names="coarse_label_names"),
+    "cifar100": _Layout(*_CIFAR_100, labels="fine_labels", class_names="fine_label_names"),
 }
 
 
 def read_cifar(info: DatasetInfo, root: Path) -> Dataset:
-    """Read one of the three from the folder of batches or from the downloaded tar.gz."""
+    """Read CIFAR-10, CIFAR-20 or CIFAR-100 from the folder of batches or from the downloaded archive."""
     layout = _LAYOUTS[info.name]
-    path = find_path(info, root, layout.folder, layout.archive, layout.meta)  # the last one if root is the folder
+    path = find_path(
+        info, root, layout.folder, layout.archive, layout.meta
+    )  # root may be the folder itself, which contains meta
     files = read_files(path, [*layout.train, layout.test, layout.meta])
     train = [_read_batch(files[name], layout.labels, name) for name in layout.train]
     test = [_read_batch(files[layout.test], layout.labels, layout.test)]
@@ -69,7 +71,7 @@ def read_cifar(info: DatasetInfo, root: Path) -> Dataset:
 
 
 def _read_batch(data: bytes, label_key: str, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return pixels (n, 32, 32, 3) and labels (n,) of a batch, which stores images as red, green and blue planes."""
+    """Return pixels (n, 32, 32, 3) and labels (n,) of a batch, which stores each image as (3, 32, 32)."""
     batch: dict[str, Any] = load_arrays(io.BytesIO(data), name)
     rows, labels = batch.get("data"), batch.get(label_key)
     if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.shape[1] != 3072 or not isinstance(labels, list):

@@ -1,4 +1,4 @@
-"""A data set: images with labels, train/test split and class names."""
+"""Data set: images with labels, train/test split and class names."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Dataset:
 
 
 def train_test_split(train: int, test: int) -> NDArray[np.int8]:
-    """Return the ``split`` of a data set whose ``train`` training images precede its ``test`` test images.
+    """Return the ``split`` of ``train`` training images followed by ``test`` test images.
 
     >>> train_test_split(2, 1).tolist()
     [0, 0, 1]

@@ -1,4 +1,4 @@
-"""Stanford Dogs-120: one folder per breed, and a Matlab file that lists all images with their labels."""
+"""Stanford Dogs-120: one folder per breed, and a MATLAB file that lists all images with their labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_dogs(info: DatasetInfo, root: Path) -> Dataset:
     images = Catalog.from_source(find_path(info, root, "Images", "images.tar"))
     names, numbers = read_mat(lists, "file_list.mat", "file_list", "labels")
     files = [str(name) for name in np.atleast_1d(names)]
-    labels = np.atleast_1d(numbers).astype(np.int64) - 1  # Matlab counts from 1
+    labels = np.atleast_1d(numbers).astype(np.int64) - 1  # MATLAB counts from 1
     if len(files) != len(labels):
         raise ValueError(
             f"file_list.mat in '{lists}' has {len(files):,} names but {len(labels):,} labels: download it again."
@@ -33,7 +33,7 @@ def read_dogs(info: DatasetInfo, root: Path) -> Dataset:
             )
     breeds: dict[int, str] = {}
     for name, label in zip(files, labels, strict=True):
-        # the breed is part of the path: n02085620-Chihuahua/n02085620_7.jpg
+        # The breed is part of the path: n02085620-Chihuahua/n02085620_7.jpg
         breeds.setdefault(int(label), name.partition("/")[0].partition("-")[2].replace("_", " "))
     catalog = selection_catalog(str(root), ((f"Images/{name}", images, indices[name]) for name in files))
     return Dataset(info, catalog, labels, None, [breeds[label] for label in sorted(breeds)])

@@ -1,4 +1,4 @@
-"""Download official files over HTTP, with resumption and a checksum."""
+"""Download official files over HTTP: resumable, verified by checksum."""
 
 from __future__ import annotations
 
@@ -31,9 +31,23 @@ def download_dataset(info: DatasetInfo, root: str | os.PathLike[str]) -> Path:
 
 
 def fetch(url: str, path: str | os.PathLike[str], *, md5: str) -> Path:
-    """Download ``url`` to ``path`` unless that file exists, and check its MD5 in both cases.
+    """Download a file unless it exists, and verify its MD5 checksum in both cases.
 
-    The data is first written to ``path`` + ".part". After an interruption, the next call downloads only the rest.
+    Resumes an interrupted download: data is first written to ``path`` + ".part".
+
+    Parameters
+    ----------
+    url : str
+        Address of the file.
+    path : str or path-like
+        Where to save it.
+    md5 : str
+        Published checksum, in hexadecimal.
+
+    Returns
+    -------
+    path : Path
+        The file.
     """
     path = Path(path)
     if path.exists():
@@ -53,7 +67,7 @@ def fetch(url: str, path: str | os.PathLike[str], *, md5: str) -> Path:
 
 
 def _download(url: str, part: Path) -> None:
-    """Complete ``part`` from ``url``."""
+    """Download ``url`` to ``part``, or the rest of it if ``part`` exists."""
     start = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "cgmcr2", "Accept-Encoding": "identity"}
     if start:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import tarfile
 import zlib
 from collections.abc import Sequence
@@ -11,7 +12,9 @@ from cgmcr2.datasets.info import DatasetInfo
 
 
 def find_path(info: DatasetInfo, root: Path, *names: str) -> Path:
-    """Return the first existing path among ``names``, in the folders of the data set and then in ``root`` itself.
+    """Return the first existing path among ``names``.
+
+    The folders of the data set are searched first, then ``root`` itself; ``root`` may also be a file in that folder.
 
     >>> import tempfile
     >>> from cgmcr2.datasets.info import dataset_info
@@ -27,30 +30,59 @@ def find_path(info: DatasetInfo, root: Path, *names: str) -> Path:
             if (folder / name).exists():
                 return folder / name
     choices = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
-    raise FileNotFoundError(f"{info.title} needs {choices} in '{root}', but it is missing: {info.obtain}.")
+    missing = "it was not found" if len(names) == 1 else "none was found"
+    raise FileNotFoundError(f"{info.title} needs {choices} in '{base}', but {missing}: {info.obtain}.")
 
 
 def read_files(path: Path, names: Sequence[str]) -> dict[str, bytes]:
-    """Return the contents of the files ``names``, which may contain folders.
+    """Return the contents of several files of one folder or tar archive.
 
-    ``path`` is a folder, a tar archive (plain or compressed), or one of the files in their folder. In an archive, the
-    files may be in any folder.
+    Parameters
+    ----------
+    path : Path
+        Folder, tar archive (plain or compressed), or one of the files, whose folder is then searched. In an archive,
+        the files may be in any folder.
+    names : sequence of str
+        Relative paths of the files.
 
+    Returns
+    -------
+    files : dict of str to bytes
+        Contents by name.
+
+    Examples
+    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "a.txt").write_bytes(b"1")
     >>> read_files(folder, ["a.txt"]) == read_files(folder / "a.txt", ["a.txt"]) == {"a.txt": b"1"}
     True
     """
-    if path.is_dir() or path.name in {Path(name).name for name in names}:
-        folder = path if path.is_dir() else path.parent
-        files = {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
-    else:
+    folder = _common_folder(path, names)
+    if folder is None:
         files = _read_tar(path, names)
+    else:
+        files = {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
     for name in names:
         if name not in files:
-            raise ValueError(f"'{path}' does not contain {name!r}: download the official file again.")
+            raise FileNotFoundError(f"{name!r} was not found in '{folder or path}': download the official file again.")
     return files
+
+
+def _common_folder(path: Path, names: Sequence[str]) -> Path | None:
+    """Return the folder that ``names`` are relative to, or None if ``path`` is neither a folder nor one of the files.
+
+    >>> _common_folder(Path("/devkit/data/meta.mat"), ["data/meta.mat"]).as_posix()
+    '/devkit'
+    """
+    if path.is_dir():
+        return path
+    absolute = path.absolute()
+    for name in names:
+        parts = Path(name).parts
+        if absolute.parts[-len(parts) :] == parts:
+            return absolute.parents[len(parts) - 1]
+    return None
 
 
 def _read_tar(path: Path, names: Sequence[str]) -> dict[str, bytes]:
@@ -63,6 +95,8 @@ def _read_tar(path: Path, names: Sequence[str]) -> dict[str, bytes]:
                     files[name] = file.read()
                 if len(files) == len(names):
                     break
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+    except (FileNotFoundError, PermissionError):
+        raise
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         raise ValueError(f"'{path}' cannot be read as a tar archive ({error}): download it again.") from None
     return files

@@ -1,4 +1,4 @@
-"""Oxford Flowers-102: numbered images, and a Matlab file with their labels."""
+"""Oxford Flowers-102: numbered images, and a MATLAB file with their labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cgmcr2.datasets.info import DatasetInfo
 from cgmcr2.datasets.mat import read_mat
 from cgmcr2.images import Catalog
 
-# in the order of the labels; the official files contain only numbers
+# Class names in the order of the labels; the official files contain only numbers.
 _CLASSES = """pink primrose, hard-leaved pocket orchid, canterbury bells, sweet pea, english marigold, tiger lily,
 moon orchid, bird of paradise, monkshood, globe thistle, snapdragon, colt's foot, king protea, spear thistle,
 yellow iris, globe-flower, purple coneflower, peruvian lily, balloon flower, giant white arum lily, fire lily,
@@ -32,11 +32,11 @@ _NUMBER = re.compile(r"(?:^|/)image_(\d{5})\.jpg$")
 
 
 def read_flowers(info: DatasetInfo, root: Path) -> Dataset:
-    """Read all images: from the folder ``jpg`` by number, or from the tgz in archive order, which is fastest."""
+    """Read all images, ordered by number (folder ``jpg``) or by position in the archive, which is fastest to read."""
     mat = find_path(info, root, "imagelabels.mat")
     images = Catalog.from_source(find_path(info, root, "jpg", "102flowers.tgz"))
     (values,) = read_mat(mat, mat.name, "labels")
-    labels = np.atleast_1d(values).astype(np.int64) - 1  # Matlab counts from 1
+    labels = np.atleast_1d(values).astype(np.int64) - 1  # MATLAB counts from 1
     numbered = [(int(match[1]), index) for match, index in matching_images(images, _NUMBER)]
     missing = sorted(set(range(1, len(labels) + 1)).symmetric_difference(number for number, _ in numbered))
     if missing:

@@ -1,4 +1,4 @@
-"""The idx format of MNIST: a header of big-endian integers, then the bytes of an array."""
+"""The IDX format of MNIST: a header of big-endian integers, then the bytes of an array."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 def read_idx(path: str | os.PathLike[str], ndim: int) -> NDArray[np.uint8]:
-    """Read an array of bytes with ``ndim`` axes from an idx file, plain or gzipped.
+    """Read an array of bytes with ``ndim`` axes from an IDX file, plain or gzipped.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "labels-idx1-ubyte"
@@ -29,7 +29,7 @@ def read_idx(path: str | os.PathLike[str], ndim: int) -> NDArray[np.uint8]:
             raise ValueError(f"'{path}' is a damaged gzip file ({error}): download it again.") from None
     header = 4 + 4 * ndim
     if data[:4] != bytes([0, 0, 8, ndim]) or len(data) < header:
-        raise ValueError(f"'{path}' is not an idx file of bytes with {ndim} axes: download the official file again.")
+        raise ValueError(f"'{path}' is not an IDX file of bytes with {ndim} axes: download the official file again.")
     shape = tuple(int(size) for size in np.frombuffer(data, ">u4", ndim, 4))
     if len(data) - header != math.prod(shape):
         raise ValueError(

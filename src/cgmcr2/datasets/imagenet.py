@@ -1,4 +1,4 @@
-"""ImageNet-1k: the two official tar archives or the folders unpacked from them, and the development kit."""
+"""ImageNet-1k: the development kit (devkit), and the two official tar archives or the folders unpacked from them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _GROUND_TRUTH = "data/ILSVRC2012_validation_ground_truth.txt"
 
 
 def read_imagenet(info: DatasetInfo, root: Path) -> Dataset:
-    """Read the training and the validation set, which is the paper's test set.
+    """Read the training set and the validation set (the paper's test set).
 
-    Classes are in the order of their WordNet ids.
+    Classes are sorted by WordNet ID.
     """
-    kit = find_path(info, root, "ILSVRC2012_devkit_t12", "ILSVRC2012_devkit_t12.tar.gz")
+    devkit = find_path(info, root, "ILSVRC2012_devkit_t12", "ILSVRC2012_devkit_t12.tar.gz")
     train_path = find_path(info, root, "train", "ILSVRC2012_img_train", "ILSVRC2012_img_train.tar")
     val_path = find_path(info, root, "val", "ILSVRC2012_img_val", "ILSVRC2012_img_val.tar")
-    wnid_of, words = _read_synsets(kit)
+    wnid_of, words = _read_synsets(devkit)
     wnids = sorted(wnid_of.values())
     label_of = {wnid: label for label, wnid in enumerate(wnids)}
 
@@ -41,50 +41,50 @@ def read_imagenet(info: DatasetInfo, root: Path) -> Dataset:
     train = sorted((match[1], match[2], index) for match, index in matching_images(train_images, _TRAIN))
     for wnid, name, _ in train:
         if wnid not in label_of:
-            raise ValueError(f"{name!r} in '{train_path}' is of class {wnid}, which the development kit does not list.")
+            raise ValueError(f"{name!r} in '{train_path}' has unknown class {wnid} (not in the devkit).")
     val_images = Catalog.from_source(val_path)
     val = sorted((int(match[2]), match[1], index) for match, index in matching_images(val_images, _VAL))
-    truth = read_files(kit, [_GROUND_TRUTH])[_GROUND_TRUTH].split()
-    if val and val[-1][0] > len(truth):
-        raise ValueError(f"{val[-1][1]!r} in '{val_path}' has no line in the ground truth of '{kit}'.")
+    ground_truth = read_files(devkit, [_GROUND_TRUTH])[_GROUND_TRUTH].split()
+    if val and val[-1][0] > len(ground_truth):
+        raise ValueError(f"{val[-1][1]!r} in '{val_path}' has no ground-truth label in '{devkit}'.")
 
     images = itertools.chain(
         ((f"train/{wnid}/{name}", train_images, index) for wnid, name, index in train),
         ((f"val/{name}", val_images, index) for _, name, index in val),
     )
     labels = [label_of[wnid] for wnid, _, _ in train]
-    labels += [label_of[wnid_of[int(truth[number - 1])]] for number, _, _ in val]
+    labels += [label_of[wnid_of[int(ground_truth[image_number - 1])]] for image_number, _, _ in val]
     catalog = selection_catalog(str(root), images)
     split = train_test_split(len(train), len(val))
     return Dataset(info, catalog, np.array(labels, np.int64), split, [words[wnid] for wnid in wnids])
 
 
-def _read_synsets(kit: Path) -> tuple[dict[int, str], dict[str, str]]:
-    """Return the WordNet id of each ILSVRC id, and the words of each WordNet id; only leaves are classes."""
-    (synsets,) = read_mat(kit, "data/meta.mat", "synsets")
+def _read_synsets(devkit: Path) -> tuple[dict[int, str], dict[str, str]]:
+    """Return the WordNet ID of each ILSVRC ID, and the words of each WordNet ID. Non-leaf synsets are skipped."""
+    (synsets,) = read_mat(devkit, "data/meta.mat", "synsets")
     leaves = [row for row in np.atleast_1d(synsets) if int(row["num_children"]) == 0]
     wnid_of = {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in leaves}
     return wnid_of, {str(row["WNID"]): str(row["words"]) for row in leaves}
 
 
 def nested_tar_catalog(path: Path) -> Catalog:
-    """List the images in a tar of tars by their byte offsets, without unpacking it.
+    """List the images in a nested tar archive by their byte offsets, without unpacking it.
 
-    The id of an image is ``inner/name``, where ``inner`` is the name of the inner tar without its suffix.
+    The ID of an image is ``inner/name``, where ``inner`` is the name of the inner tar without its suffix.
     """
     listing, offsets, sizes = Listing(), array("q"), array("q")
-    stamp = os.stat(path).st_mtime_ns
+    mtime_ns = os.stat(path).st_mtime_ns
     try:
         with tarfile.open(path, "r:") as outer:
-            for tar in outer:
-                if not tar.isfile() or not tar.name.endswith(".tar"):
+            for inner_tar in outer:
+                if not inner_tar.isfile() or not inner_tar.name.endswith(".tar"):
                     continue
-                with tarfile.open(fileobj=outer.extractfile(tar), mode="r:") as inner:
+                with tarfile.open(fileobj=outer.extractfile(inner_tar), mode="r:") as inner:
                     for member in inner:
                         if member.isfile():
-                            listing.add(f"{Path(tar.name).stem}/{Path(member.name).name}", member.size, stamp)
-                            offsets.append(tar.offset_data + member.offset_data)
+                            listing.add(f"{Path(inner_tar.name).stem}/{Path(member.name).name}", member.size, mtime_ns)
+                            offsets.append(inner_tar.offset_data + member.offset_data)
                             sizes.append(member.size)
     except tarfile.TarError as error:
-        raise ValueError(f"'{path}' cannot be read as a tar of tars ({error}): download it again.") from None
+        raise ValueError(f"'{path}' cannot be read as a nested tar archive ({error}): download it again.") from None
     return Catalog(listing, TarSource(str(path), "", offsets, sizes), str(path))

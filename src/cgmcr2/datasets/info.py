@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Download:
-    """Official file: its address and published MD5."""
+    """Address and published MD5 checksum of an official file."""
 
     url: str
     md5: str
@@ -20,7 +20,10 @@ class Download:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Description of a data set; ``test`` is 0 if the paper trains and tests on all images."""
+    """Description of a data set.
+
+    ``train`` and ``test`` are numbers of images; ``test`` is 0 if the paper trains and tests on all images.
+    """
 
     name: str
     title: str
@@ -30,9 +33,9 @@ class DatasetInfo:
     licence: str
     citation: str
     homepage: str
-    folders: tuple[str, ...]  # searched before the root itself; downloads go to the first
+    folders: tuple[str, ...]  # subfolders of the root, searched before the root itself; downloads go to the first
     downloads: tuple[Download, ...] = ()
-    obtain: str = "download it with download=True (--download), or copy the official files there"
+    obtain: str = "enable download (download=True), or copy the official files there"  # completes an error message
 
     @property
     def rows(self) -> int:

@@ -35,18 +35,23 @@ def load_dataset(name: str | DatasetInfo, root: str | os.PathLike[str], *, downl
     Parameters
     ----------
     name : str or DatasetInfo
-        Name of the data set, or its description, for example with other counts for a part of the official files.
+        Name or description of the data set. A description with other counts loads a part of the official files.
     root : str or path-like
-        Folder with the files, or with a folder named after the data set.
+        Folder with the files, or with a subfolder named after the data set that contains them.
     download : bool
         Download missing files if the licence permits it.
+
+    Returns
+    -------
+    dataset : Dataset
+        Images, labels, split and class names.
 
     Examples
     --------
     >>> load_dataset("mnist", "missing")
     Traceback (most recent call last):
     ...
-    FileNotFoundError: MNIST needs train-images-idx3-ubyte.gz or train-images-idx3-ubyte in 'missing', but it is ...
+    FileNotFoundError: MNIST needs train-images-idx3-ubyte.gz or train-images-idx3-ubyte in 'missing', but none ...
     """
     info = name if isinstance(name, DatasetInfo) else dataset_info(name)
     folder = Path(root)

@@ -1,4 +1,4 @@
-"""Read arrays from Matlab files, also inside tar archives."""
+"""Read arrays from MATLAB files, also inside tar archives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cgmcr2.datasets.files import read_files
 
 
 def read_mat(path: Path, name: str, *keys: str) -> list[Any]:
-    """Return the arrays ``keys`` of the Matlab file ``name`` in ``path``, without axes of length one.
+    """Return the arrays ``keys`` of the MATLAB file ``name``, without axes of length one.
 
     ``path`` is the file itself, its folder, or a tar archive that contains it.
 
@@ -29,6 +29,6 @@ def read_mat(path: Path, name: str, *keys: str) -> list[Any]:
         return [content[key] for key in keys]
     except Exception as error:  # scipy raises many types for a damaged file
         raise ValueError(
-            f"{name!r} in '{path}' cannot be read as a Matlab file with {', '.join(keys)} "
+            f"{name!r} in '{path}' cannot be read as a MATLAB file with {', '.join(keys)} "
             f"({type(error).__name__}: {error}): download the official file again."
         ) from None

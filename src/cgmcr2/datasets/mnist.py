@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST: four idx files, plain or gzipped."""
+"""MNIST and Fashion-MNIST: four IDX files, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLOTHES = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Sh
 
 
 def read_mnist(info: DatasetInfo, root: Path) -> Dataset:
-    """Read MNIST or Fashion-MNIST; their files have the same names, so the folder of the data set is searched first."""
+    """Read MNIST or Fashion-MNIST, whose files have the same names."""
     pixels, labels = {}, []
     for part, prefix in (("train", "train"), ("test", "t10k")):
         image_file = find_path(info, root, f"{prefix}-images-idx3-ubyte.gz", f"{prefix}-images-idx3-ubyte")

@@ -1,4 +1,4 @@
-"""TinyImageNet: one folder per class for training; a folder and a list for validation, the paper's test set."""
+"""TinyImageNet: one folder per class for training, one folder and a label file for validation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _TRAIN = re.compile(r"train/(n\d{8})/images/.+\.JPEG$")
 
 
 def read_tinyimagenet(info: DatasetInfo, root: Path) -> Dataset:
-    """Read the folder ``tiny-imagenet-200`` or its zip; classes are in the order of their WordNet ids."""
+    """Read the training set and the validation set (the paper's test set) from the folder or its zip archive.
+
+    Classes are sorted by WordNet ID.
+    """
     path = find_path(info, root, "tiny-imagenet-200", "tiny-imagenet-200.zip", "wnids.txt")
     images = Catalog.from_source(path.parent if path.name == "wnids.txt" else path)
     indices = {id.removeprefix(_PREFIX): index for id, index in images.positions.items()}
@@ -32,7 +35,7 @@ def read_tinyimagenet(info: DatasetInfo, root: Path) -> Dataset:
     for id, wnid in samples:
         if wnid not in label_of:
             raise ValueError(
-                f"{id!r} in '{path}' is of class {wnid!r}, which is not in wnids.txt: download the official file again."
+                f"{id!r} in '{path}' has unknown class {wnid!r} (not in wnids.txt): download the official file again."
             )
         if id not in indices:
             raise ValueError(
@@ -45,9 +48,9 @@ def read_tinyimagenet(info: DatasetInfo, root: Path) -> Dataset:
 
 
 def _read_table(images: Catalog, indices: dict[str, int], name: str, *, columns: int = 1) -> list[list[str]]:
-    """Return the tab-separated fields of the lines of a file that have at least ``columns`` fields."""
+    """Return the tab-separated fields of each line; lines with fewer than ``columns`` fields are skipped."""
     if name not in indices:
-        raise ValueError(f"{images.origin!r} does not contain {name!r}: download the official file again.")
+        raise FileNotFoundError(f"{name!r} was not found in {images.origin!r}: download the official file again.")
     file = images[indices[name]].load()
     assert not isinstance(file, np.ndarray)  # folders and zip archives contain files
     with file:

@@ -1,7 +1,7 @@
-"""Restricted unpickler for CIFAR: returns byte arrays, bytes, text, numbers, lists and dicts, and calls no functions.
+"""Restricted unpickler for CIFAR: loads uint8 arrays, bytes, text, numbers, lists and dicts, and runs no code.
 
-A pickle may call any function that it names. The official batches name three, all to rebuild NumPy arrays. They are
-replaced by small classes that only store their arguments; any other name is refused.
+A pickle may call any function by name. The official batches call only the three that rebuild NumPy arrays. These are
+replaced by small classes that store their arguments; any other name is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 
 class _Dtype:
-    """Replacement of ``numpy.dtype`` that stores only the name of the type."""
+    """Stand-in for ``numpy.dtype`` that stores only the name of the type."""
 
     def __init__(self, name: object = None, *_: object) -> None:
         self.name = name.decode("latin1") if isinstance(name, bytes) else name
@@ -25,7 +25,7 @@ class _Dtype:
 
 
 class _Array:
-    """Replacement of ``numpy.ndarray`` for arrays of bytes."""
+    """Stand-in for ``numpy.ndarray``, for uint8 arrays only."""
 
     def __init__(self, *_: object) -> None:
         self.pixels: NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -33,9 +33,9 @@ class _Array:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, dtype, fortran, data = state
         if not isinstance(dtype, _Dtype) or dtype.name != "u1" or not isinstance(data, bytes):
-            raise pickle.UnpicklingError("an array that is not of bytes")
+            raise pickle.UnpicklingError("array of a type other than uint8")
         if math.prod(shape) != len(data):
-            raise pickle.UnpicklingError(f"an array of shape {shape} with {len(data)} bytes")
+            raise pickle.UnpicklingError(f"array of shape {shape} with {len(data)} bytes")
         self.pixels = np.frombuffer(data, np.uint8).reshape(shape, order="F" if fortran else "C")
 
 
@@ -58,7 +58,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def load_arrays(file: IO[bytes], label: str) -> dict[str, Any]:
-    """Read a dict from a pickle of Python 2 or 3, with its keys as text; ``label`` names the file in errors.
+    """Read a pickled dict, written by Python 2 or 3, with its keys as text; ``label`` names the file in errors.
 
     >>> import io
     >>> load_arrays(io.BytesIO(pickle.dumps({b"labels": [3, 1]})), "data_batch_1")

@@ -1,4 +1,4 @@
-"""Images by path or by the name of a data set, and labels in a feature store."""
+"""Open images by path or data set name, and save labels in a feature store."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ def test_existing_path_takes_precedence_over_a_data_set(tmp_path: Path, monkeypa
     catalog, dataset = open_images("mnist")
     assert catalog.ids == ["a.png"]
     assert dataset is None
-    with pytest.raises(ValueError, match="but mnist is an existing path: omit --data"):
+    with pytest.raises(
+        ValueError, match=r"data= is only for data set names .* but 'mnist' is an existing path; omit data="
+    ):
         open_images("mnist", "data")
 
 
 def test_data_set_needs_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="mnist is a data set: give the folder of its files with --data"):
+    with pytest.raises(ValueError, match="'mnist' is a data set name; pass its folder as data="):
         open_images("MNIST")
     with pytest.raises(FileNotFoundError, match="MNIST needs train-images"):
         open_images("MNIST", tmp_path)

@@ -1,4 +1,4 @@
-"""Open images by path or by the name of a data set, and save the labels of a data set with its features."""
+"""Open images by path or data set name, and embed data sets together with their labels."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def open_images(
     Parameters
     ----------
     source : str or path-like
-        Path (see ``Catalog.from_source``) or name of a data set; an existing path takes precedence.
+        Path (see ``Catalog.from_source``) or data set name; an existing path takes precedence.
     data : str or path-like, optional
-        Folder with the files of the data set.
+        Folder with the files of the data set; required for a data set name, not allowed for a path.
     download : bool
         Download missing files of the data set.
     exclude : iterable of path-like
-        Folders to skip.
+        Folders to skip when ``source`` is a folder.
 
     Returns
     -------
@@ -48,23 +48,25 @@ def open_images(
     >>> open_images("cifar10")
     Traceback (most recent call last):
     ...
-    ValueError: cifar10 is a data set: give the folder of its files with --data (data=).
+    ValueError: 'cifar10' is a data set name; pass its folder as data=...
     """
     if os.path.lexists(source) or not is_dataset(source):
         if data is not None:
             names = ", ".join(info.name for info in list_datasets())
-            kind = "an existing path" if os.path.lexists(source) else "not a data set"
-            raise ValueError(f"--data requires a data set ({names}), but {os.fspath(source)} is {kind}: omit --data.")
+            kind = "an existing path" if os.path.lexists(source) else "not one"
+            raise ValueError(
+                f"data= is only for data set names ({names}), but {os.fspath(source)!r} is {kind}; omit data=."
+            )
         return Catalog.from_source(source, exclude=exclude), None
     name = dataset_info(os.fspath(source)).name
     if data is None:
-        raise ValueError(f"{name} is a data set: give the folder of its files with --data (data=).")
+        raise ValueError(f"{name!r} is a data set name; pass its folder as data=...")
     dataset = load_dataset(name, data, download=download)
     return dataset.catalog, dataset
 
 
 def is_dataset(source: StrPath) -> bool:
-    """Return whether ``source`` is the name of a data set, even if a path of that name exists.
+    """Whether ``source`` is a data set name (existing paths are not considered).
 
     >>> is_dataset("CIFAR-10"), is_dataset("photos")
     (True, False)
@@ -78,9 +80,27 @@ def is_dataset(source: StrPath) -> bool:
 def embed_dataset(
     dataset: Dataset, encoder: str, folder: StrPath, *, progress: bool = False, **annotations: NDArray[np.int64]
 ) -> FeatureStore:
-    """Embed the images of a data set into a feature store, and save its labels and ``annotations`` with them.
+    """Embed the images of a data set into a feature store, together with its labels.
 
-    An interrupted call can be repeated to resume.
+    Resumes an interrupted extraction.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Images and labels.
+    encoder : str
+        Name of the encoder.
+    folder : str or path-like
+        Feature store; created if it does not exist.
+    progress : bool
+        Show a progress bar.
+    **annotations : ndarray of shape (n,)
+        Further labels of the images, saved under these names.
+
+    Returns
+    -------
+    store : FeatureStore
+        The features of the images.
     """
     store = extract(dataset.catalog, load_encoder(encoder), folder, progress=progress)
     save_labels(store, dataset, **annotations)
@@ -88,6 +108,9 @@ def embed_dataset(
 
 
 def save_labels(store: FeatureStore, dataset: Dataset, **annotations: NDArray[np.int64]) -> None:
-    """Save labels, split and class names of a data set in the feature store of its images, for evaluation."""
+    """Save the labels, split and class names of a data set in the feature store of its images.
+
+    ``annotations`` are further labels (n,), saved under their names.
+    """
     split = {} if dataset.split is None else {"split": dataset.split}
     write_annotations(store, dataset.catalog.ids, dataset.classes, labels=dataset.labels, **split, **annotations)
