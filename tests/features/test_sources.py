@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,78 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
         load_feature_file(tmp_path / name)
 
 
+def write_features(path: Path) -> None:
+    """Write the features, labels and ids of 40 rows in the format of the suffix."""
+    X = np.random.default_rng(0).standard_normal((40, 6)).astype(np.float32)
+    if path.suffix == ".npy":
+        np.save(path, X)
+    elif path.suffix == ".npz":
+        np.savez_compressed(path, features=X, labels=np.arange(40), classes=["a", "b"])
+    elif path.suffix == ".pt":
+        torch.save({"features": torch.from_numpy(X), "ys": torch.arange(40)}, path)
+    else:
+        arrow = pytest.importorskip("pyarrow")
+        import pyarrow.parquet
+
+        table = arrow.table({"features": list(X), "labels": range(40), "id": [str(row) for row in range(40)]})
+        pyarrow.parquet.write_table(table, path)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "pt", "parquet"])
+@pytest.mark.filterwarnings("ignore")
+def test_mutated_files_are_read_or_refused_in_one_sentence(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x.{suffix}"
+    write_features(path)
+    data = path.read_bytes()
+    random = np.random.default_rng(0)
+    messages: list[str] = []
+    for trial in range(500):
+        broken = bytearray(data)
+        position = int(random.integers(0, len(data)))
+        if trial % 4 == 0:
+            del broken[position:]
+        elif trial % 4 == 1:
+            broken[position : position + 8] = random.bytes(8)
+        else:
+            for place in random.integers(0, len(data) if trial % 2 else min(200, len(data)), 1 + trial % 7):
+                broken[place] ^= 1 << random.integers(0, 8)
+        path.write_bytes(broken)
+        try:
+            file = load_feature_file(path)
+            assert read_rows(file.features, slice(0, 5)).size >= 0
+        except ValueError as error:
+            messages.append(str(error))
+    assert len(messages) > 100
+    assert all(str(path) in text and "\n" not in text and len(text) < 600 for text in messages)
+
+
+def test_pt_view_larger_than_its_data_is_refused(tmp_path: Path) -> None:
+    torch.save({"features": torch.ones(1).expand(10**9, 10**3)}, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match="larger than its data"):
+        load_feature_file(tmp_path / "x.pt")
+    torch.save(torch.eye(3).to_sparse(), tmp_path / "sparse.pt")
+    with pytest.raises(ValueError, match="sparse"):
+        load_feature_file(tmp_path / "sparse.pt")
+
+
+def test_pt_with_compressed_members_is_refused(tmp_path: Path) -> None:
+    torch.save(torch.zeros(1000, 10), tmp_path / "x.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "x.pt") as source,
+        zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as target,
+    ):
+        for name in source.namelist():
+            target.writestr(name, source.read(name))
+    with pytest.raises(ValueError, match="compressed members"):
+        load_feature_file(tmp_path / "bomb.pt")
+
+
+def test_labels_without_a_length_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", features=FEATURES, labels=3)
+    with pytest.raises(ValueError, match=r"an array of shape \(\) as labels"):
+        load_feature_file(tmp_path / "x.npz")
+
+
 def test_missing_file_and_unknown_suffix(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="There is no file"):
         load_feature_file(tmp_path / "x.npy")
@@ -126,4 +199,6 @@ def test_is_features_distinguishes_features_from_images(tmp_path: Path) -> None:
     FeatureStore.create(tmp_path / "store", FEATURES)
     (tmp_path / "photos").mkdir()
     assert [is_features(tmp_path / name) for name in ("features.npz", "store", "x.npy")] == [True] * 3
+    (tmp_path / "damaged.npz").write_bytes((tmp_path / "features.npz").read_bytes()[-40:])
+    assert is_features(tmp_path / "damaged.npz")
     assert [is_features(tmp_path / name) for name in ("images.npz", "photos", "x.zip")] == [False] * 3

@@ -77,8 +77,7 @@ def read_npz(path: str | os.PathLike[str], names: list[str]) -> dict[str, npt.ND
             info = archive.getinfo(f"{name}.npy")
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"the array {name!r} is compressed with an unsupported method")
-            if info.file_size > MAX_FREE_BYTES and info.file_size > MAX_RATIO * info.compress_size:
-                raise ValueError(f"the array {name!r} is a suspected decompression bomb of {info.file_size:,} bytes")
+            check_ratio(f"the array {name!r}", info.file_size, info.compress_size)
             if info.compress_type == zipfile.ZIP_STORED and info.file_size > os.path.getsize(path):
                 raise ValueError(f"the array {name!r} is larger than the file")
             with archive.open(info) as file:
@@ -88,6 +87,18 @@ def read_npz(path: str | os.PathLike[str], names: list[str]) -> dict[str, npt.ND
                 arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
                 file.read(1)  # at the end of the member, zipfile compares its checksum
     return arrays
+
+
+def check_ratio(name: str, size: int, compressed: int) -> None:
+    """Raise ``ValueError`` if data of ``size`` bytes is much larger than its compressed size.
+
+    >>> check_ratio("the array 'x'", 2**40, 2**20)
+    Traceback (most recent call last):
+        ...
+    ValueError: the array 'x' is a suspected decompression bomb: 1,099,511,627,776 bytes from 1,048,576
+    """
+    if size > MAX_FREE_BYTES and size > MAX_RATIO * compressed:
+        raise ValueError(f"{name} is a suspected decompression bomb: {size:,} bytes from {compressed:,}")
 
 
 def _read_header(file: IO[bytes]) -> NpyHeader:

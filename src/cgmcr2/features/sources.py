@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import mmap
 import os
@@ -12,6 +13,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 import xxhash
+
+from cgmcr2._checksums import DamagedFileError
+from cgmcr2.features.npy import check_ratio, map_npy, npz_names, read_npz
 
 FloatArray = npt.NDArray[np.floating[Any]]
 MAPPED_ROWS = 128  # rows read from a memory map before its pages are released
@@ -148,10 +152,15 @@ def load_feature_file(path: str | os.PathLike[str], *, labels: str = "labels") -
         )
     try:
         file = _READERS[suffix](path, labels)
-    except (zipfile.BadZipFile, EOFError, KeyError, TypeError, OSError, ValueError) as error:
+    except ImportError:
+        raise
+    except Exception as error:  # damaged files raise nearly any type
         if str(error).startswith(str(path)):  # raised by the reader itself
             raise
-        raise ValueError(f"{path} could not be read as {suffix} features ({error}); create the file again.") from error
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DamagedFileError(
+            f"{path} could not be read as {suffix} features ({reason}); create the file again."
+        ) from error
     _check_shapes(path, file)
     return file
 
@@ -161,27 +170,29 @@ def is_features(path: str | os.PathLike[str]) -> bool:
     path = Path(path)
     if path.is_dir():
         return (path / "manifest.json").is_file()
-    if path.suffix.lower() == ".npz" and zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            return "images.npy" not in archive.namelist()
+    if path.suffix.lower() == ".npz":
+        with contextlib.suppress(zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+            return "images" not in npz_names(path)
     return path.suffix.lower() in SUFFIXES
 
 
 def _from_npy(path: Path, labels: str) -> FeatureFile:
-    return FeatureFile(np.load(path, mmap_mode="r", allow_pickle=False))
+    return FeatureFile(map_npy(path))
 
 
 def _from_npz(path: Path, labels: str) -> FeatureFile:
-    with np.load(path, allow_pickle=False) as archive:
-        if "features" not in archive:
-            raise ValueError(
-                f"{path} contains {', '.join(archive.files) or 'nothing'}, but needs an array named 'features'."
-            )
-        names = {"features": "features", "labels": labels, "split": "split"}
-        values = {field: archive[name] for field, name in names.items() if name in archive}
-        classes = [str(name) for name in archive["classes"]] if "classes" in archive else None
-        fingerprint = str(archive["fingerprint"]) if "fingerprint" in archive else None
-    return FeatureFile(**values, classes=classes, fingerprint=fingerprint)
+    names = npz_names(path)
+    if "features" not in names:
+        raise ValueError(f"{path} contains {', '.join(names) or 'nothing'}, but needs an array named 'features'.")
+    fields = {"features": "features", "labels": labels, "split": "split", "classes": "classes"}
+    fields["fingerprint"] = "fingerprint"
+    arrays = read_npz(path, sorted({name for name in fields.values() if name in names}))
+    values: dict[str, Any] = {field: arrays[name] for field, name in fields.items() if name in arrays}
+    if "classes" in values:
+        values["classes"] = [str(name) for name in values["classes"]]
+    if "fingerprint" in values:
+        values["fingerprint"] = str(values["fingerprint"])
+    return FeatureFile(**values)
 
 
 def _from_torch(path: Path, labels: str) -> FeatureFile:
@@ -189,6 +200,7 @@ def _from_torch(path: Path, labels: str) -> FeatureFile:
 
     import torch
 
+    _check_torch_members(path)
     try:
         values = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError) as error:
@@ -200,7 +212,19 @@ def _from_torch(path: Path, labels: str) -> FeatureFile:
     if not isinstance(values, dict) or not torch.is_tensor(values.get("features")):
         raise ValueError(f"{path} must contain a tensor, or a dict with a tensor 'features' and optionally 'ys'.")
     ys = values.get("ys" if labels == "labels" else labels)
-    return FeatureFile(_to_numpy(values["features"]), labels=None if ys is None else np.asarray(ys))
+    return FeatureFile(_to_numpy(values["features"]), labels=_to_numpy(ys) if torch.is_tensor(ys) else _optional(ys))
+
+
+def _check_torch_members(path: Path) -> None:
+    """Raise ``ValueError`` for compressed members, which torch.save never writes and which can be bombs."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
+                raise ValueError("it has compressed members, which torch.save does not write")
+
+
+def _optional(values: Any) -> npt.NDArray[Any] | None:
+    return None if values is None else np.asarray(values)
 
 
 def _from_parquet(path: Path, labels: str) -> FeatureFile:
@@ -208,13 +232,17 @@ def _from_parquet(path: Path, labels: str) -> FeatureFile:
         import pyarrow.parquet
     except ImportError as error:
         raise ImportError(f"Reading {path} needs pyarrow; install it with: pip install 'cgmcr2[table]'") from error
-    table = pyarrow.parquet.read_table(path)
-    if "features" not in table.column_names:
-        raise ValueError(f"{path} has columns {', '.join(table.column_names)}, but needs a column 'features' of lists.")
+    with pyarrow.parquet.ParquetFile(path) as file:
+        names = file.schema_arrow.names
+        if "features" not in names:
+            raise ValueError(f"{path} has columns {', '.join(names)}, but needs a column 'features' of lists.")
+        size = sum(file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups))
+        check_ratio("the table", size, path.stat().st_size)
+        table = file.read([name for name in ("features", labels, "split", "id", "path") if name in names])
     features = np.stack(table["features"].to_numpy(zero_copy_only=False)).astype(np.float32)
-    names = {"labels": labels, "split": "split"}
-    columns = {field: table[name].to_numpy() for field, name in names.items() if name in table.column_names}
-    id_name = next((name for name in ("id", "path") if name in table.column_names), None)
+    fields = {"labels": labels, "split": "split"}
+    columns = {field: table[name].to_numpy() for field, name in fields.items() if name in names}
+    id_name = next((name for name in ("id", "path") if name in names), None)
     return FeatureFile(
         features, **columns, ids=[str(value) for value in table[id_name].to_pylist()] if id_name else None
     )
@@ -248,21 +276,22 @@ def _from_store(path: Path, labels: str) -> FeatureFile:
 def _to_numpy(tensor: Any) -> npt.NDArray[Any]:
     import torch
 
+    if tensor.layout != torch.strided or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise ValueError("a tensor is sparse, or larger than its data")
     tensor = tensor.detach().cpu()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # type: ignore[no-any-return]
 
 
 def _check_shapes(path: Path, file: FeatureFile) -> None:
     shape = tuple(file.features.shape)
-    dtype = getattr(file.features, "dtype", np.dtype(np.float32))
-    if len(shape) != 2 or not np.issubdtype(dtype, np.number) or np.issubdtype(dtype, np.complexfloating):
+    dtype = np.dtype(getattr(file.features, "dtype", np.float32))
+    if len(shape) != 2 or dtype.kind not in "fiu":
         raise ValueError(
             f"The features in {path} have shape {shape} and type {dtype}, but must be real numbers "
             "of shape (n_samples, n_features)."
         )
     for name in ("labels", "split"):
         value = getattr(file, name)
-        if value is not None and len(value) != shape[0]:
-            raise ValueError(
-                f"{path} has {shape[0]} rows of features but {len(value)} {name}; the numbers must be equal."
-            )
+        if value is not None and (value.ndim != 1 or len(value) != shape[0]):
+            count = len(value) if value.ndim == 1 else f"an array of shape {value.shape} as"
+            raise ValueError(f"{path} has {shape[0]} rows of features but {count} {name}; the numbers must be equal.")
