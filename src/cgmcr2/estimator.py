@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -32,18 +33,18 @@ Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 
 BLOCK_BYTES = 64 << 20  # hidden activations of one block of rows in prediction
-MAX_SPECTRAL_NEIGHBOURS = 250  # bounds the graph of spectral_labels
+MAX_SPECTRAL_NEIGHBOURS = 250  # neighbours in the graph of spectral_labels
 
 
 class Inference(NamedTuple):
-    """What the network says about n rows."""
+    """Predictions for n rows."""
 
     labels: Int64  # (n,)
     probabilities: Float32  # (n, k), calibrated
     Z: Float32  # (n, d), unit rows
 
 
-class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster features and embed them so that the clusters are orthogonal subspaces.
 
     Minimises ``-R(Z) + Rc(Z, Pi) + Lncut(Pi; A)`` over a small network that maps features ``X (n, D)`` to an embedding
@@ -55,9 +56,11 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     n_clusters : int or "auto", default=10
         Number of clusters, at most the number of rows. "auto" chooses it from the data.
     preset : {"auto", "paper", "reference"}, default="auto"
-        Where the training settings come from. ``auto`` derives them from the size of the data, ``paper`` uses the
-        paper's formulas and table, ``reference`` computes what the authors' released code computes.
-    random_state : int, default=0
+        Preset of the training settings. ``auto`` derives them from the size of the data; it trains on a sample of at
+        most 20,000 rows (or 100 per cluster) and adds to the loss the cross-entropy to a consensus of k-means
+        partitions, see ``ConsensusClustering``. ``paper`` is the published algorithm with the paper's settings,
+        ``reference`` reproduces the authors' released code.
+    random_state : int, RandomState or None, default=0
         Random seed. Results are reproducible on the same machine.
     settings : mapping, default=None
         Training settings that replace the preset's, such as ``{"gamma": 5, "hidden_dim": 512}``. See
@@ -77,12 +80,13 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     n_clusters_ : int, the number of clusters used
     choice_ : cgmcr2.consensus.Choice, how the number of clusters was chosen; None if it was given
     calibration_ : cgmcr2.consensus.Calibration, stability of the clusters and temperature of ``predict_proba``
-    history_ : list of dict, the terms, live clusters and learning rate of every step
+    history_ : list of dict, per step: stage, epoch, learning rate, loss and its terms, live clusters, balance, seconds
     settings_ : cgmcr2.training.Settings, every setting used
     network_ : cgmcr2.model.Network
     head_ : int, the cluster head used for prediction
     n_features_in_ : int
-    finished_ : bool, False if Ctrl-C ended the training early
+    seed_ : int, the random seed used
+    finished_ : bool, whether training completed; False after Ctrl-C
 
     Examples
     --------
@@ -114,7 +118,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     @classmethod
     def for_dataset(cls, name: str, *, settings: Mapping[str, Any] | None = None, **parameters: Any) -> CgMCR2:
-        """An estimator with the paper's settings for one of its nine data sets.
+        """An estimator with the paper's settings for one of the paper's nine data sets.
 
         >>> CgMCR2.for_dataset("cifar100").settings["gamma"]
         1400
@@ -134,7 +138,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self._train(source, folder, tensorboard)
         rows = stability_rows(source.shape[0], self.n_clusters_, self.seed_)
         labels, logits, start = [], [], 0
-        for _, block in self._blocks(source):  # keeps the labels, and the logits of a sample
+        for _, block in self._blocks(source):  # keep all labels, and the logits of the calibration sample
             labels.append(block.argmax(-1).cpu().numpy())
             logits.append(block.cpu()[rows[(rows >= start) & (rows < start + len(block))] - start])
             start += len(block)
@@ -146,7 +150,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     def fit_source(
         self, source: FeatureSource, *, folder: str | os.PathLike[str] | None = None, tensorboard: bool = False
     ) -> Inference:
-        """Train on rows that are known to be finite, and return the inference for all of them in one pass.
+        """Train on ``source`` and return the predictions for all its rows; the rows must be finite (not checked).
 
         Ctrl-C raises ``KeyboardInterrupt`` after a checkpoint has been written to ``folder``.
         """
@@ -154,16 +158,14 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self._train(source, folder, tensorboard)
         if not self.finished_:
             raise KeyboardInterrupt
-        blocks = [(Z.cpu(), logits.cpu()) for Z, logits in self._blocks(source)]
-        Z, logits = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+        Z, logits = self._forward(source)
         rows = stability_rows(source.shape[0], self.n_clusters_, self.seed_)
         self._finish(source, logits.argmax(-1).numpy(), rows, logits[rows])
         return Inference(self.labels_, self._calibrated(logits), Z.numpy())
 
     def infer(self, source: FeatureSource) -> Inference:
-        """Labels, probabilities and embedding of rows that are known to be finite, in one pass."""
-        blocks = [(Z.cpu(), logits.cpu()) for Z, logits in self._blocks(source)]
-        Z, logits = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+        """Labels, probabilities and embedding in one pass; the rows must be finite (not checked)."""
+        Z, logits = self._forward(source)
         return Inference(logits.argmax(-1).numpy(), self._calibrated(logits), Z.numpy())
 
     def resolve_settings(self, n: int, D: int) -> Settings:
@@ -176,43 +178,49 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return resolve(self.preset, n, min(10, n) if k == "auto" else int(k), D, self.settings)  # type: ignore[arg-type]
 
     def predict(self, X: Any) -> Int64:
-        """(n,) the cluster of each row: the largest membership, without noise."""
+        """(n,) the cluster of each row: the largest membership, without Gumbel noise."""
         return self._labels(self._validate(X))
 
     def predict_proba(self, X: Any) -> Float32:
-        """(n, k) memberships; rows sum to 1. Their temperature is calibrated without labels."""
+        """(n, k) memberships, calibrated without labels; rows sum to 1."""
         return np.concatenate([self._calibrated(logits) for _, logits in self._blocks(self._validate(X))])
 
     def transform(self, X: Any) -> Float32:
         """(n, d) the embedding ``Z``, rows of unit length."""
         return np.concatenate([Z.cpu().numpy() for Z, _ in self._blocks(self._validate(X))])
 
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """(d,) the names of the columns of ``transform``: ``cgmcr2_0``, ``cgmcr2_1``, ..."""
+        check_is_fitted(self, "network_")
+        return np.array([f"cgmcr2_{i}" for i in range(self.settings_.embedding_dim)], dtype=object)
+
     def spectral_labels(self, X: Any) -> Int64:
-        """CgMCR²-SC: cluster ``X`` itself by spectral clustering of ``P_s(ZZ')`` instead of the cluster head."""
+        """CgMCR²-SC: spectral clustering of ``P_s(ZZ')`` for the rows of ``X``, without the cluster head."""
         from cgmcr2.graphs.spectral import spectral_clustering
 
         Z = self.transform(X)
         if self.n_clusters_ > len(Z):
             raise ValueError(f"{len(Z)} rows cannot be grouped into {self.n_clusters_} clusters; give more rows.")
-        if self.settings_.graph == "batch":  # as many neighbours, relative to a cluster's size, as in a batch
+        if self.settings_.graph == "batch":  # scale s from the batch size to n
             s = self.settings_.s * len(Z) / min(self.settings_.batch_size, len(Z))
         else:
             s = len(Z) / (2 * self.n_clusters_)
         s = min(max(round(s), 3), MAX_SPECTRAL_NEIGHBOURS)
-        return spectral_clustering(Z, self.n_clusters_, s, seed=seed_from(self.random_state))
+        return spectral_clustering(Z, self.n_clusters_, s, seed=self.seed_)
 
     def score(self, X: Any, y: Any = None) -> float:
         """The rate reduction ``R(Z) - Rc(Z, labels)`` of ``X`` in nats, label-free; higher is better separated."""
-        labels, _, Z = self.infer(self._validate(X))
-        Pi = torch.nn.functional.one_hot(torch.from_numpy(labels), self.n_clusters_).float()
-        embedding, eps = torch.from_numpy(Z), self.settings_.eps
-        return float(coding_rate(embedding, eps) - cluster_coding_rate(embedding, Pi, eps))
+        Z, logits = self._forward(self._validate(X))
+        Pi = torch.nn.functional.one_hot(logits.argmax(-1), self.n_clusters_).float()
+        eps = self.settings_.eps
+        return float(coding_rate(Z, eps) - cluster_coding_rate(Z, Pi, eps))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model as safetensors and JSON, without pickle; ``CgMCR2.load`` reads it back."""
         check_is_fitted(self, "network_")
         parameters = {name: value for name, value in self.get_params().items() if name not in ("verbose", "device")}
         parameters["settings"] = None if self.settings is None else {k: _plain(v) for k, v in self.settings.items()}
+        parameters["random_state"] = self.seed_
         extra = {
             "parameters": {name: _plain(value) for name, value in parameters.items()},
             "settings": dataclasses.asdict(self.settings_),
@@ -220,20 +228,26 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             "finished": self.finished_,
             "calibration": dataclasses.asdict(self.calibration_),
             "choice": dataclasses.asdict(self.choice_) if self.choice_ else None,
+            "labels": self.labels_.tolist(),
         }
         save_network(self.network_, Path(folder), extra)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> CgMCR2:
-        """Load a model that ``save`` wrote. It predicts the same; ``labels_`` and ``history_`` are not saved."""
+    def load(cls, folder: str | os.PathLike[str], *, device: str = "auto") -> CgMCR2:
+        """Load a model that ``save`` wrote. Predictions are identical; ``history_`` is not saved."""
         network, config = load_network(Path(folder))
-        model = cls(**config["parameters"])
-        model.network_, model.settings_ = network, Settings(**config["settings"])
-        model.head_, model.finished_ = config["head"], config["finished"]
-        model.calibration_ = Calibration(**config["calibration"])
-        model.choice_ = Choice.from_dict(config["choice"]) if config["choice"] else None
+        try:
+            saved = msgspec.convert(config, _SavedModel)
+            model = cls(**saved.parameters, device=device)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise ValueError(
+                f"{Path(folder) / 'config.json'} is damaged ({error}); restore the file, or train the model again."
+            ) from None
+        model.network_, model.settings_, model.head_ = network, saved.settings, saved.head
+        model.finished_, model.calibration_, model.choice_ = saved.finished, saved.calibration, saved.choice
+        model.labels_, model.seed_ = np.array(saved.labels, dtype=np.int64), seed_from(model.random_state)
         model.n_clusters_ = network.config.n_clusters
-        model.n_features_in_, model._n_features_out = network.config.in_dim, network.config.embedding_dim
+        model.n_features_in_ = network.config.in_dim
         return model
 
     def _train(self, source: FeatureSource, folder: str | os.PathLike[str] | None, tensorboard: bool) -> None:
@@ -258,7 +272,6 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         )
         self.network_, self.head_, self.history_ = trained.network, trained.head, trained.history
         self.finished_ = trained.finished
-        self._n_features_out = self.settings_.embedding_dim
 
     def _choose_k(self, source: FeatureSource, folder: Path | None) -> Choice:
         """Choose k, or reuse the choice that an earlier call for the same data left in ``folder``."""
@@ -278,14 +291,14 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         used = len(np.unique(labels))
         if 2 * used < self.n_clusters_:
             warnings.warn(
-                f"Only {used} of {self.n_clusters_} clusters hold any row: they have collapsed, or the data has fewer "
+                f"Only {used} of {self.n_clusters_} clusters are non-empty: they have collapsed, or the data has fewer "
                 "groups; ask for fewer clusters, raise gamma, or train longer.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
 
     def _validate(self, X: Any, reset: bool = False) -> FeatureSource:
-        """``X`` as a source of finite rows. Sources on disk stay there and are checked in blocks."""
+        """``X`` as a source of finite rows. Sources on disk are not loaded but checked in blocks."""
         if not reset:
             check_is_fitted(self, "network_")
         if isinstance(X, (str, os.PathLike)):
@@ -301,7 +314,7 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             return checked
         if len(X.shape) != 2 or X.shape[0] < 1:
             raise ValueError(
-                f"The features have shape {tuple(X.shape)}; (rows, features) with at least one row is needed."
+                f"Expected features of shape (n_samples, n_features), n_samples >= 1, but got shape {tuple(X.shape)}."
             )
         if reset:
             self.n_features_in_ = X.shape[1]
@@ -323,6 +336,12 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             raise ValueError(f"n_clusters is {k}, but there are only n_samples={n} rows; ask for at most {n} clusters.")
         return k
 
+    def _forward(self, source: FeatureSource) -> tuple[Tensor, Tensor]:
+        """The embedding (n, d) and the logits (n, k) of all rows."""
+        blocks = [(Z.cpu(), logits.cpu()) for Z, logits in self._blocks(source)]
+        Z, logits = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+        return Z, logits
+
     def _labels(self, source: FeatureSource) -> Int64:
         return np.concatenate([logits.argmax(-1).cpu().numpy() for _, logits in self._blocks(source)])
 
@@ -343,11 +362,24 @@ class CgMCR2(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float32"]  # of the network
+        tags.transformer_tags.preserves_dtype = ["float32"]  # the network's output
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")
+
+
+@dataclasses.dataclass(frozen=True)
+class _SavedModel:
+    """The entries of ``config.json`` that ``CgMCR2`` adds to the network's."""
+
+    parameters: dict[str, Any]
+    settings: Settings
+    head: int
+    finished: bool
+    calibration: Calibration
+    choice: Choice | None
+    labels: list[int]
 
 
 def _plain(value: Any) -> Any:

@@ -57,7 +57,6 @@ def fit(
     else:
         if result.choice:
             print_choice(result.choice)
-        clustering = result.clustering
-        typer.echo(
-            f"{count(len(clustering), 'row')} in {count(len(clustering.clusters), 'cluster')}: {result.folder.labels}"
-        )
+        clustering, part = result.clustering, result.folder.info.fitted_on.part
+        rows, clusters = count(len(clustering), "row"), count(len(clustering.clusters), "cluster")
+        typer.echo(f"{rows} ({part}) in {clusters}: {result.folder.labels}")

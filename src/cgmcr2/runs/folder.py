@@ -70,9 +70,7 @@ class RunFolder:
     def model(self, device: str = "auto") -> CgMCR2:
         """The trained model."""
         self.verify(*MODEL_FILES)
-        model = CgMCR2.load(self.model_folder)
-        model.device = device
-        return model
+        return CgMCR2.load(self.model_folder, device=device)
 
     def verify(self, *names: str) -> None:
         """Raise unless the run is finished and its files ``names`` have not changed since."""
