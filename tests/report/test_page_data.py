@@ -1,4 +1,4 @@
-"""Values of the page: key figures, choice of k, settings, sampled rows."""
+"""Values of the page: key figures, galleries, settings, sampled rows."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import numpy as np
 
 from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.geometry import summarize_clusters
-from cgmcr2.report.curves import HEIGHT, WIDTH
-from cgmcr2.report.limits import PageLimits
 from cgmcr2.report.page_data import (
-    choice_chart,
     cluster_data,
+    headline,
     hierarchy_text,
     key_figures,
     listed_rows,
@@ -52,32 +50,24 @@ def test_runner_up_is_the_second_best_cluster() -> None:
     assert unpack(data["margin"]).tolist() == [6000, 3000]
 
 
-def test_galleries_are_cut_to_the_selected_rows_unless_all_members_have_thumbnails() -> None:
+def test_galleries_hold_all_members_on_the_page() -> None:
     c = clustering(30)
-    limits = PageLimits(typical=4, uncertain=2)
-    page_index = {row: row for row in range(30)}
-    complete = set(c.rows(0).tolist())
-    data = cluster_data(c, summarize_clusters(c), page_index, complete | set(c.representatives(1, 3).tolist()), limits)
-    assert sorted(data["typical"][0]) == sorted(complete)
-    assert data["typical"][1] == c.representatives(1, 3).tolist()
-    assert data["typical"][2] == []
+    listed = [row for row in range(30) if row % 4]
+    page_index = {row: index for index, row in enumerate(listed)}
+    data = cluster_data(c, summarize_clusters(c), page_index)
+    for cluster in range(3):
+        members = c.sizes()[cluster]
+        for kind, rows in (
+            ("typical", c.representatives(cluster, members)),
+            ("uncertain", c.uncertain(cluster, members)),
+        ):
+            assert [listed[index] for index in data[kind][cluster]] == [row for row in rows if row % 4]
     assert data["confused_with"] == [summary.confused_with for summary in summarize_clusters(c)]
 
 
-def test_choice_chart() -> None:
-    choice = {
-        "candidates": [2, 3, 4, 8],
-        "scores": [0.1, 0.9, 0.2, 0.5],
-        "chosen": 3,
-        "runners_up": [8],
-        "verdict": "3 clusters fit best.",
-    }
-    chart = choice_chart(choice)
-    assert chart is not None
-    assert [k for _, _, k in chart["marks"]] == [3, 8]
-    assert chart["marks"][0][1] == 0  # the best score is at the top
-    assert chart["marks"][1] == (WIDTH, HEIGHT / 2, 8)
-    assert choice_chart(None) is None
+def test_headline_agrees_in_number() -> None:
+    assert headline(1, 1, "row") == "1 row in 1 cluster"
+    assert headline(0, 0, "image") == "0 images in 0 clusters"
 
 
 def test_hierarchy_needs_an_embedding_and_three_clusters() -> None:

@@ -12,7 +12,8 @@ from PIL import Image
 
 from cgmcr2.features.store import FeatureStore
 from cgmcr2.report import report_run
-from cgmcr2.runs import RunInfo
+from cgmcr2.runs import RunFolder, RunInfo
+from cgmcr2.runs.info import FittedOn
 
 from .pages import clustering, read_page, write_photos
 
@@ -30,16 +31,18 @@ def run(tmp_path: Path) -> Path:
     FeatureStore.create(folder / "features", X[::-1], c.ids[::-1])
     info = RunInfo(
         source=str(source),
-        fitted_on={"part": "all images", "rows": 30, "width": 4},
+        fitted_on=FittedOn("all images", 30, 4),
         encoder="fingerprint",
         parameters={"n_clusters": 3},
         encoder_name="bundled",
         protocol="fitted on all rows",
         stability=0.5,
+        finished=True,
     )
     info.write(folder / "run.json")
     lines = [json.dumps({"step": s, "loss": 1.0 / (s + 1)}) for s in range(5)]
     (folder / "metrics.jsonl").write_text("\n".join(lines) + '\n{"step": 5, "lo')
+    RunFolder(folder).seal()
     return folder
 
 
@@ -72,8 +75,9 @@ def test_report_of_a_run_on_features(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32))
     c = clustering(60, ids=[str(i) for i in range(60)])
     c.save(tmp_path / "run")
-    info = RunInfo(source=str(tmp_path / "x.npy"), fitted_on={"part": "all rows"}, encoder=None, parameters={})
+    info = RunInfo(source=str(tmp_path / "x.npy"), fitted_on=FittedOn("all rows", 60, 5), parameters={}, finished=True)
     info.write(tmp_path / "run" / "run.json")
+    RunFolder(tmp_path / "run").seal()
     page, _, thumbnails = read_page(report_run(tmp_path / "run"))
     assert thumbnails == {}
     assert "60 rows in 3 clusters" in page.text

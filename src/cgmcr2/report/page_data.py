@@ -18,13 +18,12 @@ from cgmcr2.clustering.geometry import ClusterSummary
 from cgmcr2.features.sources import FeatureSource, read_rows
 from cgmcr2.images import Catalog
 from cgmcr2.images.sources import FileSource
-from cgmcr2.report.curves import HEIGHT, WIDTH, svg_path
-from cgmcr2.report.limits import PageLimits
 from cgmcr2.report.similarity import absolute_cosines, heatmap, sample_by_cluster
 
 LABELS = {  # of entries of run.json whose keys do not explain themselves
     "encoder": "encoder fingerprint",
     "encoder_name": "encoder",
+    "features": "feature fingerprint",
     "images": "image fingerprint",
     "data": "data folder",
 }
@@ -58,23 +57,19 @@ def cluster_data(
     clustering: Clustering,
     summaries: Sequence[ClusterSummary],
     page_index: Mapping[int, int],
-    thumbnail_rows: set[int],
-    limits: PageLimits,
 ) -> dict[str, Any]:
     """Names, sizes, confidence and galleries of the clusters.
 
-    Galleries list indices of the page's rows: ``page_index`` maps a row of the clustering to its index.
+    A gallery lists all members of its cluster that are on the page, by their indices there: ``page_index`` maps a row
+    of the clustering to its index.
     """
     sizes = clustering.sizes().tolist()
-    visible = thumbnail_rows or set(page_index)
     galleries: dict[str, list[list[int]]] = {"typical": [], "uncertain": []}
     for cluster, size in enumerate(sizes):
         typical = clustering.representatives(cluster, size).tolist()
         uncertain = clustering.uncertain(cluster, size).tolist()
-        if not thumbnail_rows.issuperset(typical):  # a gallery with gaps is cut to the selected rows
-            typical, uncertain = typical[: limits.typical], uncertain[: limits.uncertain]
         for kind, rows in (("typical", typical), ("uncertain", uncertain)):
-            galleries[kind].append([page_index[row] for row in rows if row in visible])
+            galleries[kind].append([page_index[row] for row in rows if row in page_index])
     confused_with = {summary.cluster: summary.confused_with for summary in summaries}
     return {
         "names": clustering.names,
@@ -102,25 +97,13 @@ def row_data(clustering: Clustering, rows: NDArray[np.int64]) -> dict[str, Any]:
     }
 
 
-def choice_chart(choice: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Chart of the scores that the number of clusters was chosen by, over log k in a WIDTH x HEIGHT box."""
-    if choice is None:
-        return None
-    candidates = choice["candidates"]
-    log_k, scores = np.log(candidates), np.array(choice["scores"])
-    x = WIDTH * (log_k - log_k[0]) / max(float(np.ptp(log_k)), 1e-9)
-    y = HEIGHT * (1 - (scores - scores.min()) / max(float(np.ptp(scores)), 1e-9))
-    marked = {choice["chosen"], *choice["runners_up"]}
-    return {
-        "verdict": choice["verdict"],
-        "alternatives": ", ".join(map(str, choice["runners_up"])),
-        "path": svg_path(x, y),
-        "first": candidates[0],
-        "last": candidates[-1],
-        "marks": [
-            (round(float(a), 1), round(float(b), 1), k) for a, b, k in zip(x, y, candidates, strict=True) if k in marked
-        ],
-    }
+def headline(n: int, k: int, item: str) -> str:
+    """Heading of the page.
+
+    >>> headline(1200, 1, "image")
+    '1,200 images in 1 cluster'
+    """
+    return f"{n:,} {item}{'' if n == 1 else 's'} in {k:,} cluster{'' if k == 1 else 's'}"
 
 
 def hierarchy_text(clustering: Clustering) -> str:
@@ -165,7 +148,7 @@ def similarity_figures(
     cluster_order = np.searchsorted(disk_order, rows)
     figures = []
     for name, caption, array in (
-        ("|XXᵀ|", "features of the encoder", features),
+        ("|XXᵀ|", "input features", features),
         ("|ZZᵀ|", "learned embedding", clustering.embedding),
         ("|ΠΠᵀ|", "cluster memberships", clustering.probabilities),
     ):

@@ -21,6 +21,7 @@ from cgmcr2.clustering.geometry import summarize_clusters
 from cgmcr2.features.sources import FeatureSource
 from cgmcr2.images import Catalog
 from cgmcr2.report import page_data, thumbnails
+from cgmcr2.report.choice import choice_chart
 from cgmcr2.report.colors import PALETTE
 from cgmcr2.report.curves import HEIGHT, WIDTH, curves
 from cgmcr2.report.limits import PageLimits
@@ -84,7 +85,7 @@ def write_report(
         "palette": PALETTE,
         "base": page_data.image_base_url(images, out),
         "map": None,
-        **page_data.cluster_data(clustering, summaries, page_index, set(encoded), limits),
+        **page_data.cluster_data(clustering, summaries, page_index),
         **page_data.row_data(clustering, listed),
     }
     if clustering.embedding is not None:
@@ -92,6 +93,7 @@ def write_report(
         data["map"] = page_data.pack(np.clip(positions, 0, 1) * 65535)
     html = _render(
         clustering=clustering,
+        headline=page_data.headline(len(clustering), len(clustering.clusters), item),
         item=item,
         items=f"{item}s",
         ids="file names" if item == "image" else "row ids",
@@ -107,7 +109,7 @@ def write_report(
         similarity_rows=limits.similarity_rows,
         curves=curves(metrics),
         curve_box=(WIDTH, HEIGHT),
-        choice=page_data.choice_chart(settings.get("choice")),
+        choice=choice_chart(settings.get("choice")),
         hierarchy=page_data.hierarchy_text(clustering),
         summaries=summaries,
         settings=page_data.settings_groups({k: v for k, v in settings.items() if k not in SHOWN_ELSEWHERE}),

@@ -9,7 +9,7 @@ if (data.map) {
   const initialView = { zoom: 1, x: 0.5, y: 0.5 };
   const camera = { ...initialView };
   const state = { showThumbnails: hasImages, selected: -1, drawn: [], width: 0, height: 0, mask: null };
-  const images = new Map(); // index -> Image, created when first drawn
+  const images = new Map(); // index -> decoded Image; null until it is decoded, and if that fails
   let radius = 4, sprites = new Map(), scheduled = false;
 
   // Thumbnails in order of priority: clusters take turns with their most typical images.
@@ -24,8 +24,11 @@ if (data.map) {
   const anchors = new Map(clusters.map((c, i) => [c, [0, 1].map((axis) => median(typical[i].map((p) => positions[2 * p + axis])) / 65535)]));
 
   // The axes have no meaning, so the map may be stretched horizontally by up to 1.8 to fill its box.
-  const spanY = () => (state.height - 72) * camera.zoom;
-  const spanX = () => Math.min(state.width - 72, 1.8 * (state.height - 72)) * camera.zoom;
+  // A window that is being opened or resized can be narrower than the margins; the spans must stay positive.
+  const plotWidth = () => Math.max(1, state.width - 72);
+  const plotHeight = () => Math.max(1, state.height - 72);
+  const spanY = () => plotHeight() * camera.zoom;
+  const spanX = () => Math.min(plotWidth(), 1.8 * plotHeight()) * camera.zoom;
   const toX = (u) => state.width / 2 + (u - camera.x) * spanX();
   const toY = (v) => state.height / 2 + (v - camera.y) * spanY();
   const px = (index) => toX(positions[2 * index] / 65535);
@@ -50,6 +53,7 @@ if (data.map) {
 
   function draw() {
     scheduled = false;
+    if (!canvas.width || !canvas.height) return; // hidden; the resize observer draws it once it is visible
     const ratio = devicePixelRatio || 1;
     const style = getComputedStyle(box);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -101,13 +105,18 @@ if (data.map) {
     }
   }
 
-  function drawThumbnail(index, x, y, size) {
-    if (!images.has(index)) {
-      const image = new Image();
-      image.onload = schedule;
-      image.src = thumbnailUrl(index);
+  function load(index) {
+    images.set(index, null);
+    const image = new Image();
+    image.src = thumbnailUrl(index);
+    image.decode().then(() => {
       images.set(index, image);
-    }
+      schedule();
+    }, () => {}); // a thumbnail that cannot be decoded stays a coloured square
+  }
+
+  function drawThumbnail(index, x, y, size) {
+    if (!images.has(index)) load(index);
     const image = images.get(index);
     context.save();
     context.beginPath();
@@ -117,7 +126,7 @@ if (data.map) {
     context.beginPath();
     context.roundRect(x + 2, y + 2, size - 4, size - 4, 3.5);
     context.clip();
-    if (image.complete && image.naturalWidth) {
+    if (image) {
       const side = Math.min(image.naturalWidth, image.naturalHeight);
       context.drawImage(image, (image.naturalWidth - side) / 2, (image.naturalHeight - side) / 2, side, side, x + 2, y + 2, size - 4, size - 4);
     }

@@ -110,6 +110,20 @@ function arrowKeys(container) {
   });
 }
 
+const galleries = new Map();
+
+// Members of a cluster: tiles for those with a thumbnail (all of them in a run without images), names for the others.
+function galleryOf(kind, cluster) {
+  const key = `${kind} ${cluster}`;
+  if (!galleries.has(key)) {
+    const members = data[kind][cluster];
+    const tiles = hasImages ? members.filter((index) => thumbnails[index]) : members;
+    const names = hasImages ? members.filter((index) => !thumbnails[index]) : [];
+    galleries.set(key, { tiles, names, all: [...tiles, ...names] });
+  }
+  return galleries.get(key);
+}
+
 // ---- clusters -------------------------------------------------------------------------------------------------------
 
 const CLUSTERS_PER_PAGE = 20;
@@ -135,8 +149,10 @@ function showClusters(page) {
       el("span", { className: "name" }, mark(cluster), el("bdi", { textContent: data.names[cluster] })),
       el("div", { className: "small", textContent: `${count(data.sizes[cluster])} · ${Math.round(100 * data.median_confidence[cluster])} % confidence` }));
     open.addEventListener("click", () => { location.hash = `cluster-${cluster}`; });
-    const strip = (kind, n) => el("div", { className: `strip ${kind}${hasImages ? "" : " text"}` },
-      ...data[kind][cluster].slice(0, n).map((index) => tile(index, data[kind][cluster])));
+    const strip = (kind, n) => {
+      const { tiles, all } = galleryOf(kind, cluster);
+      return el("div", { className: `strip ${kind}${hasImages ? "" : " text"}` }, ...tiles.slice(0, n).map((index) => tile(index, all)));
+    };
     return el("li", { className: "row" }, el("div", { className: "title" }, open),
       strip("typical", 7), strip("uncertain", 5));
   }));
@@ -145,8 +161,8 @@ function showClusters(page) {
 
 // ---- cluster details ------------------------------------------------------------------------------------------------
 
-const TILES_PER_PAGE = 24;
-const detail = { cluster: null, kind: "typical" };
+const FIRST_TILES = 24, FIRST_NAMES = 48; // "Show more" doubles them
+const detail = { cluster: null, kind: "typical", tiles: 0, names: 0 }; // tiles and names: how many are shown
 
 function openCluster(cluster) {
   detail.cluster = cluster;
@@ -156,8 +172,8 @@ function openCluster(cluster) {
   const confusedWith = data.confused_with[cluster];
   $("detail-about").replaceChildren(
     `${count(data.sizes[cluster])}, median confidence ${Math.round(100 * data.median_confidence[cluster])} %`, histogram(cluster),
-    confusedWith === null ? "" : `. Most often confused with ${data.names[confusedWith]}`,
-    data.typical[cluster].length === data.sizes[cluster] ? "." : ". This is a selection; the list below has more.");
+    ...(confusedWith === null ? [] : [". Most often confused with ", el("bdi", { textContent: data.names[confusedWith] })]),
+    ".", ...selectionNote(cluster));
   const position = order.clusters.indexOf(cluster);
   $("previous-cluster").disabled = position <= 0;
   $("next-cluster").disabled = position >= order.clusters.length - 1;
@@ -167,6 +183,21 @@ function openCluster(cluster) {
   setHighlight({ cluster });
   $("clusters").scrollIntoView({ block: "start" });
   $("detail-title").focus({ preventScroll: true });
+}
+
+// Says how many members are shown as tiles and where to find the others; empty if there are no others.
+function selectionNote(cluster) {
+  const { tiles, names } = galleryOf("typical", cluster);
+  const missing = data.sizes[cluster] - tiles.length - names.length; // not on the page, which holds a sample of the run
+  if (!names.length && !missing) return [];
+  const note = [` ${hasImages ? "Pictures of" : "Listing"} ${number(tiles.length)} of ${number(data.sizes[cluster])}`];
+  if (names.length) note.push(`; ${missing ? number(names.length) : "the"} others are listed below by name`);
+  note.push(".");
+  if (missing) note.push(" The file ", el("code", { textContent: "labels.csv" }), " lists all of them.");
+  if (data.base !== null) {
+    note.push(" ", el("a", { href: `${data.base}/`, target: "_blank", rel: "noopener noreferrer", textContent: "Open the folder" }));
+  }
+  return note;
 }
 
 function closeCluster() {
@@ -179,15 +210,39 @@ function closeCluster() {
   setHighlight({ cluster: null });
 }
 
-function showGallery(kind, page = 0) {
-  detail.kind = kind;
+function showGallery(kind) {
+  Object.assign(detail, { kind, tiles: 0, names: 0 });
   $("by-typical").setAttribute("aria-pressed", String(kind === "typical"));
   $("by-uncertain").setAttribute("aria-pressed", String(kind === "uncertain"));
-  const gallery = data[kind][detail.cluster];
   $("gallery").className = hasImages ? "gallery" : "gallery text";
-  $("gallery").replaceChildren(
-    ...gallery.slice(page * TILES_PER_PAGE, (page + 1) * TILES_PER_PAGE).map((index) => tile(index, gallery, true)));
-  pager($("gallery-pager"), gallery.length, TILES_PER_PAGE, page, (to) => showGallery(kind, to));
+  $("gallery").replaceChildren();
+  $("names").replaceChildren();
+  $("others").hidden = !galleryOf(kind, detail.cluster).names.length;
+  showMore("tiles");
+  showMore("names");
+}
+
+// Appends the next tiles or names of the open cluster. The last click hides the button, so the focus moves on.
+function showMore(part) {
+  const gallery = galleryOf(detail.kind, detail.cluster), indices = gallery[part], shown = detail[part];
+  const [id, first, entry] = part === "tiles" ? ["gallery", FIRST_TILES, (index) => tile(index, gallery.all, true)]
+    : ["names", FIRST_NAMES, (index) => nameEntry(index, gallery.all)];
+  const button = $(`${id}-more`), focused = document.activeElement === button;
+  detail[part] = Math.min(indices.length, 2 * shown || first);
+  $(id).append(...indices.slice(shown, detail[part]).map(entry));
+  button.hidden = detail[part] === indices.length;
+  $(`${id}-count`).textContent = `${number(detail[part])} of ${number(indices.length)}`;
+  if (focused && button.hidden) (part === "tiles" ? $(id).children[shown] : $(id).children[shown].firstElementChild).focus();
+}
+
+// Name of an image without a thumbnail, linked to the original, or to the viewer if there is no link to it.
+function nameEntry(index, gallery) {
+  const properties = { className: "file", title: data.ids[index] }, name = el("bdi", { textContent: data.ids[index] });
+  const open = data.base !== null
+    ? el("a", { ...properties, href: originalUrl(data.ids[index]), target: "_blank", rel: "noopener noreferrer" }, name)
+    : el("button", { ...properties, type: "button" }, name);
+  if (data.base === null) open.addEventListener("click", () => view(gallery, gallery.indexOf(index)));
+  return el("li", {}, open, el("span", { className: "small", textContent: percent(confidence[index]) }));
 }
 
 function histogram(cluster) {
@@ -252,8 +307,10 @@ function view(indices, position) {
 function showViewer() {
   const index = viewer.indices[viewer.position];
   const id = data.ids[index];
+  $("viewer-stage").hidden = !hasImages;
+  $("viewer").classList.toggle("plain", !hasImages);
   $("viewer-stage").replaceChildren(thumbnails[index] ? el("img", { src: thumbnailUrl(index), alt: id })
-    : el("p", { textContent: hasImages ? "This page has no thumbnail of this image." : "No image." }));
+    : el("p", { textContent: "This page has no thumbnail of this image." }));
   $("viewer-name").replaceChildren(el("bdi", { textContent: id }));
   const entry = (name, ...value) => el("div", {}, el("dt", { textContent: name }), el("dd", {}, ...value));
   const clusterName = (cluster) => [mark(cluster), el("bdi", { textContent: data.names[cluster] })];
@@ -324,6 +381,8 @@ $("previous-cluster").addEventListener("click", () => goToCluster(-1));
 $("next-cluster").addEventListener("click", () => goToCluster(1));
 $("by-typical").addEventListener("click", () => showGallery("typical"));
 $("by-uncertain").addEventListener("click", () => showGallery("uncertain"));
+$("gallery-more").addEventListener("click", () => showMore("tiles"));
+$("names-more").addEventListener("click", () => showMore("names"));
 $("search").addEventListener("input", showList);
 $("filter").addEventListener("change", showList);
 $("sort").addEventListener("change", showList);
