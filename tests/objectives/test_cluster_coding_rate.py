@@ -121,7 +121,7 @@ def test_small_large_and_diffuse_clusters_in_one_call(gradient: Gradient) -> Non
     weights = Pi.mT.flatten(0, 1)
     weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-300)
     counts = module._member_counts(weights, 8 / 0.25, 1e-6)
-    sizes = {m for m, _ in module._grouped(counts, module._most_members(200, 8, gradient == "all"))}
+    sizes = {m for m, _ in module._groups(counts, module._max_members(200, 8, gradient == "all"))}
     assert None in sizes  # all rows
     members = [m for m in sizes if m is not None]
     assert min(members) <= 8  # members x members

@@ -13,20 +13,26 @@ def gumbel_softmax(logits: Tensor, temperature: float = 1.0, *, generator: torch
 
     Parameters
     ----------
-    logits : (..., k)
-    temperature : above 0; samples approach one-hot vectors as it approaches 0
-    generator : random generator of the noise; default: torch's global one
+    logits : Tensor of shape (..., k)
+        Unnormalised log-probabilities.
+    temperature : float
+        Above 0; samples approach one-hot vectors as it approaches 0.
+    generator : torch.Generator, optional
+        Random generator of the noise; default: torch's global generator.
 
     Returns
     -------
-    Pi : (..., k), rows sum to 1
+    Pi : Tensor of shape (..., k)
+        Samples; the last axis sums to 1.
 
+    Examples
+    --------
     >>> Pi = gumbel_softmax(torch.zeros(4, 3), generator=torch.Generator().manual_seed(0))
     >>> Pi.shape, bool(torch.allclose(Pi.sum(-1), torch.ones(4)))
     (torch.Size([4, 3]), True)
     """
     logits = logits if logits.dtype == torch.float64 else logits.float()
-    # -log of an exponential variate is a Gumbel variate; the clamp avoids log(0)
+    # -log of an exponential variate is a Gumbel variate; clamping avoids log(0)
     exponential = torch.empty_like(logits).exponential_(generator=generator)
     noise = -exponential.clamp_min(torch.finfo(logits.dtype).tiny).log()
     return ((logits + noise) / temperature).softmax(dim=-1)

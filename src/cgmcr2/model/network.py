@@ -20,8 +20,8 @@ class NetworkConfig:
     embedding_dim: int = 128  # d
     depth: int = 1  # hidden layers in each head
     n_heads: int = 1  # cluster heads on the shared trunk
-    projection: int | None = None  # p, dimensions of the fixed input projection; None: no projection
-    centroids: bool = False  # cosine similarities with k centroids replace the cluster heads
+    projection: int | None = None  # p, output dimension of the fixed input projection; None disables it
+    centroids: bool = False  # use cosine similarities with k centroids in place of cluster heads
     bn_momentum: float = 0.1  # weight of the newest batch in BatchNorm's running statistics
 
     def __post_init__(self) -> None:
@@ -39,8 +39,8 @@ class Network(nn.Module):
                                     +-> (Linear-ReLU) x depth -> Linear -> logits   (one per cluster head)
 
     With a ``projection``, the input is first scaled to unit rows, centred and projected to p dimensions by a fixed
-    matrix (``set_projection``), and a skip connection makes the initial ``Z`` the first d of these dimensions. A random
-    initial embedding discards the geometry of the features, and small data sets never recover it.
+    matrix (``set_projection``). A skip connection makes the initial ``Z`` equal to the first d of these dimensions,
+    because a random initial embedding discards the geometry of the features, and small data sets never recover it.
 
     With ``centroids``, there are no cluster heads: the logits (1, n, k) are the cosine similarities of ``Z`` with the k
     centroids passed to ``set_centroids``.
@@ -62,7 +62,7 @@ class Network(nn.Module):
         super().__init__()
         self.config = config
         c = config
-        m = self.n_parts = 1 if c.centroids else 1 + c.n_heads  # the feature head and the cluster heads
+        m = self.n_parts = 1 if c.centroids else 1 + c.n_heads  # number of heads, including the feature head
         width = c.projection or c.in_dim
         self.linear_path: nn.Linear | None = None
         if c.projection:
@@ -71,14 +71,14 @@ class Network(nn.Module):
             self.linear_path = nn.Linear(c.projection, c.embedding_dim, bias=False)
         self.pre_feature = nn.Linear(width, c.hidden_dim)
         self.batch_norm = nn.BatchNorm1d(c.hidden_dim, momentum=c.bn_momentum)
-        self.first_hidden = nn.Linear(c.hidden_dim, m * c.hidden_dim)  # of the feature head, then of each cluster head
+        self.first_hidden = nn.Linear(c.hidden_dim, m * c.hidden_dim)  # first hidden layers of all heads
         self.hidden = nn.ModuleList(StackedLinear(m, c.hidden_dim, c.hidden_dim) for _ in range(c.depth - 1))
         self.feature_out = nn.Linear(c.hidden_dim, c.embedding_dim)
         if c.centroids:
             self.register_buffer("centroids", torch.zeros(c.n_clusters, c.embedding_dim))
         else:
             self.cluster_out = StackedLinear(c.n_heads, c.hidden_dim, c.n_clusters)
-        if self.linear_path is not None:  # the initial embedding is the projection alone
+        if self.linear_path is not None:  # makes the initial embedding the projection alone
             nn.init.eye_(self.linear_path.weight)
             nn.init.zeros_(self.feature_out.weight)
             nn.init.zeros_(self.feature_out.bias)
@@ -131,6 +131,6 @@ class StackedLinear(nn.Module):
         self.bias = nn.Parameter(torch.empty(m, 1, out_dim).uniform_(-bound, bound))
 
     def forward(self, X: Tensor) -> Tensor:
-        if len(self.weight) == 1:  # faster than a batched product of one
+        if len(self.weight) == 1:  # faster than a batched product with one batch
             return F.linear(X[0], self.weight[0], self.bias[0, 0]).unsqueeze(0)
         return torch.baddbmm(self.bias, X, self.weight.transpose(1, 2))

@@ -1,4 +1,7 @@
-"""The paper's objective: coding rates R and Rc, affinities, and the normalized cut. Needs torch only."""
+"""The paper's objective: coding rates R and Rc, affinities, and the normalized cut. Needs torch only.
+
+Embeddings are ``Z (n, d)``, one sample per row, as PyTorch batches are; the paper writes the transpose ``Z (d, N)``.
+"""
 
 from cgmcr2.objectives.affinity import Edges, cosine, cosine_topk, degrees, doubly_stochastic, gaussian
 from cgmcr2.objectives.cgmcr2 import CgMCR2Objective, Terms

@@ -26,7 +26,7 @@ def without_autocast(tensor: Tensor) -> torch.autocast:
 
 
 def refuse_second_derivative() -> None:
-    """Raise if a backward pass is itself being differentiated: hand-written gradients do not support it."""
+    """Raise if a hand-written backward pass is itself differentiated."""
     if torch.is_grad_enabled():
         raise RuntimeError("The coding rates and the cut have no second derivative; do not use create_graph=True.")
 
@@ -52,7 +52,7 @@ def check_positive(name: str, value: float) -> None:
 
 
 def check_choice(name: str, value: str, literal: Any) -> None:
-    """Raise unless ``value`` is one of the choices of a ``typing.Literal``.
+    """Raise unless ``value`` is one of the choices of ``literal``, a ``typing.Literal``.
 
     >>> check_choice("color", "red", typing.Literal["green", "blue"])
     Traceback (most recent call last):

@@ -1,14 +1,15 @@
 """Log-determinants of many clusters and their derivatives: the kernels of ``cluster_coding_rate``.
 
-For a cluster with weights ``w (n,)`` that sum to one, and ``M = I + alpha Z' diag(w) Z (d, d)``:
+A cluster has weights ``w (n,)`` that sum to one, ``w_i = Pi_il / n_l``. With ``alpha = d / eps^2`` and
+``M = I + alpha Z' diag(w) Z (d, d)``, the kernels compute:
 
-- ``rate = logdet M``;
-- ``leverage_i = z_i' M^-1 z_i``, the ridge leverage score of a row, is the derivative of the rate with respect to
+- ``rate = logdet M``, the cluster's term in Rc;
+- ``leverage_i = z_i' M^-1 z_i``, the ridge leverage score of row i, which is the derivative of the rate with respect to
   ``alpha w_i``, also where ``w_i = 0``;
-- ``dz_i = w_i M^-1 z_i`` is the derivative of the rate with respect to ``z_i``, up to the factor ``2 alpha``.
+- ``dz_i = w_i M^-1 z_i``, which is the derivative of the rate with respect to ``z_i``, divided by ``2 alpha``.
 
-All three follow from one Cholesky factor. They are computed together for one chunk of clusters at a time, so that no
-array of size (clusters, d, n) or (clusters, d, d) exists.
+All three follow from one Cholesky factor. They are computed for one chunk of clusters at a time, so that no array of
+shape (clusters, d, n) or (clusters, d, d) is allocated for all clusters.
 """
 
 from __future__ import annotations
@@ -20,14 +21,19 @@ from torch import Tensor
 
 from cgmcr2.objectives.coding_rate import log_det
 
-# Largest buffer of a chunk: fits the last-level cache of a CPU, and keeps a GPU busy.
+# Maximum buffer size of a chunk: fits the last-level cache of a CPU, and keeps a GPU busy.
 _CHUNK_BYTES = {"cpu": 2**23, "cuda": 2**28}
 
 
 class Derivatives(NamedTuple):
     """Output buffers of the kernels.
 
-    leverage: (clusters, n). dZ: (heads, n, d), summed over the clusters of a head, each times its share of the rows.
+    Attributes
+    ----------
+    leverage : Tensor of shape (clusters, n)
+        Ridge leverage scores.
+    dZ : Tensor of shape (heads, n, d)
+        Sum of ``share * dz`` over the clusters of a head.
     """
 
     leverage: Tensor
@@ -47,18 +53,28 @@ def rates_by_rows(
 ) -> Tensor:
     """Rates of large clusters of one head, by d x d determinants over all rows.
 
-    Args:
-        Z: embedding (n, d).
-        clusters: (c,) indices of the clusters in ``out.leverage``.
-        head: index of their head in ``out.dZ``.
-        weights: (c, n).
-        share: (c,) fraction of the rows in each cluster.
-        alpha: factor of the weights in ``M``.
-        out: buffers for the derivatives, or ``None`` to compute the rates only.
-        chunk_bytes: largest buffer; by default depends on the device.
+    Parameters
+    ----------
+    Z : Tensor of shape (n, d)
+        Embedding.
+    clusters : Tensor of shape (c,)
+        Indices of the clusters in ``out.leverage``.
+    head : int
+        Index of their head in ``out.dZ``.
+    weights : Tensor of shape (c, n)
+        Weights of the rows in each cluster.
+    share : Tensor of shape (c,)
+        Fraction of the rows in each cluster, ``n_l / n``.
+    alpha : float
+        Factor of the weights in ``M``.
+    out : Derivatives or None
+        Buffers for the derivatives; None computes the rates only.
+    chunk_bytes : int, optional
+        Maximum buffer size; default depends on the device.
 
-    Returns:
-        Rates (c,).
+    Returns
+    -------
+    rates : Tensor of shape (c,)
     """
     n, d = Z.shape
     columns = Z.T.contiguous()
@@ -96,23 +112,35 @@ def rates_by_members(
     """Rates of clusters with m members each, by the smaller of the d x d and the m x m determinant.
 
     The m x m matrix is ``G = I + B B'`` with ``B = sqrt(alpha w) Z`` of the members. It satisfies
-    ``logdet G = logdet M`` and ``B M^-1 = G^-1 B``. With ``G = F F'``, every row z has
+    ``logdet G = logdet M`` and ``B M^-1 = G^-1 B``. With the Cholesky factor F of G, ``G = F F'``, every row z has
     ``leverage = z'z - |F^-1 B z|^2``.
 
-    Args:
-        Z: embedding (n, d).
-        clusters: (c,) indices of the clusters in ``out.leverage``.
-        heads: (c,) indices of their heads in ``out.dZ``.
-        rows: (c, m) members of each cluster, without duplicates.
-        weights: (c, m) of the members; all other weights are taken as 0.
-        share: (c,) fraction of the rows in each cluster.
-        alpha: factor of the weights in ``M``.
-        out: buffers for the derivatives, or ``None`` to compute the rates only. ``out.leverage`` must contain ``z'z``.
-        all_rows: write ``leverage`` for all rows, not only for the members; requires ``m <= d``.
-        chunk_bytes: largest buffer; by default depends on the device.
+    Parameters
+    ----------
+    Z : Tensor of shape (n, d)
+        Embedding.
+    clusters : Tensor of shape (c,)
+        Indices of the clusters in ``out.leverage``.
+    heads : Tensor of shape (c,)
+        Indices of their heads in ``out.dZ``.
+    rows : Tensor of shape (c, m)
+        Members of each cluster, without duplicates.
+    weights : Tensor of shape (c, m)
+        Weights of the members; all other weights are taken as 0.
+    share : Tensor of shape (c,)
+        Fraction of the rows in each cluster, ``n_l / n``.
+    alpha : float
+        Factor of the weights in ``M``.
+    out : Derivatives or None
+        Buffers for the derivatives; None computes the rates only. ``out.leverage`` must contain ``z'z``.
+    all_rows : bool
+        Write ``leverage`` for all rows, not only for the members; requires ``m <= d``.
+    chunk_bytes : int, optional
+        Maximum buffer size; default depends on the device.
 
-    Returns:
-        Rates (c,).
+    Returns
+    -------
+    rates : Tensor of shape (c,)
     """
     n, d = Z.shape
     m = rows.shape[1]
@@ -148,7 +176,7 @@ def _lower_half(columns: Tensor, w: Tensor) -> Tensor:
     (d, n), c = columns.shape, len(w)
     weighted = columns.unsqueeze(1) * w  # (d, c, n)
     M = columns.new_empty(c, d, d)
-    step = max(32, -(-d // 4))  # four steps save 3/8 of the operations
+    step = max(32, -(-d // 4))  # four blocks of rows save 3/8 of the operations
     for start in range(0, d, step):
         stop = min(start + step, d)
         block = weighted[start:stop].view(-1, n) @ columns[:stop].T  # (b c, n) x (n, e) -> (b c, e)
@@ -157,8 +185,8 @@ def _lower_half(columns: Tensor, w: Tensor) -> Tensor:
 
 
 def _chunks(entries: int, chunk_bytes: int | None, *tensors: Tensor) -> zip[tuple[Tensor, ...]]:
-    """Split the tensors along their first dimension, the clusters; a cluster needs ``entries`` of working memory."""
-    weights = tensors[-1]
-    chunk_bytes = chunk_bytes or _CHUNK_BYTES.get(weights.device.type, 2**28)
-    size = max(1, chunk_bytes // (entries * weights.element_size()))
+    """Split tensors along the clusters (their first dimension), which need buffers of ``entries`` numbers each."""
+    share = tensors[-1]
+    chunk_bytes = chunk_bytes or _CHUNK_BYTES.get(share.device.type, 2**28)
+    size = max(1, chunk_bytes // (entries * share.element_size()))
     return zip(*(torch.split(tensor, size) for tensor in tensors), strict=True)

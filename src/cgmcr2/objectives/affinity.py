@@ -23,7 +23,17 @@ class Edges(NamedTuple):
     The affinity is ``A = (W + W') / 2``, where ``W`` contains the listed weights and is zero elsewhere; duplicate
     entries are summed. An undirected edge may be listed in one direction or in both.
 
-    rows, cols: (e,) int64. weights: (e,), non-negative. n: number of rows of A.
+    Attributes
+    ----------
+    rows, cols : int64 Tensor of shape (e,)
+        Ends of the edges.
+    weights : Tensor of shape (e,)
+        Non-negative weights.
+    n : int
+        Number of rows of A.
+
+    Examples
+    --------
 
     >>> Edges(torch.tensor([0, 1]), torch.tensor([1, 2]), torch.tensor([1.0, 0.5]), 3).dense()
     tensor([[0.0000, 0.5000, 0.0000],
@@ -71,15 +81,22 @@ def cosine_topk(Z: Tensor, s: int) -> Edges:
     """The paper's affinity ``P_s(ZZ')``: the ``s`` largest cosine similarities of each row, made symmetric.
 
     Self-similarities are excluded and negative entries are set to 0. ``A`` is the mean of the result and its transpose,
-    so an edge chosen by both of its ends has twice the weight of one chosen by one end.
+    so an edge between mutual neighbours has twice the weight.
 
-    Args:
-        Z: embedding (n, d); rows are normalised here.
-        s: entries kept in each row, at most n - 1.
+    Parameters
+    ----------
+    Z : Tensor of shape (n, d)
+        Embedding; rows are normalised here.
+    s : int
+        Entries kept in each row; at most n - 1 are kept.
 
-    Returns:
-        ``n * min(s, n - 1)`` edges. Negative entries stay in the list with weight 0.
+    Returns
+    -------
+    A : Edges
+        ``n * min(s, n - 1)`` edges; negative entries are listed with weight 0.
 
+    Examples
+    --------
     >>> Z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
     >>> cosine_topk(Z, s=1).dense().round(decimals=2)
     tensor([[0., 1., 0., 0.],
@@ -94,12 +111,17 @@ def cosine_topk(Z: Tensor, s: int) -> Edges:
 def cosine(Z: Tensor) -> Tensor:
     """Cosine similarity without post-processing (the ablation's "N/A"); negative entries and the diagonal are 0.
 
-    Args:
-        Z: embedding (n, d); rows are normalised here.
+    Parameters
+    ----------
+    Z : Tensor of shape (n, d)
+        Embedding; rows are normalised here.
 
-    Returns:
-        Dense (n, n).
+    Returns
+    -------
+    A : Tensor of shape (n, n)
 
+    Examples
+    --------
     >>> cosine(torch.tensor([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]))
     tensor([[0.0000, 0.6000, 0.0000],
             [0.6000, 0.0000, 0.0000],
@@ -114,14 +136,22 @@ def cosine(Z: Tensor) -> Tensor:
 def gaussian(Z: Tensor, s: int | None = None, sigma: float = 1.0) -> Tensor | Edges:
     """Gaussian kernel ``exp(-||z_i - z_j||^2 / (2 sigma^2))`` of the normalised rows (an affinity of the ablation).
 
-    Args:
-        Z: embedding (n, d); rows are normalised here.
-        s: entries kept in each row, as in :func:`cosine_topk`; ``None`` keeps all.
-        sigma: bandwidth, above 0.
+    Parameters
+    ----------
+    Z : Tensor of shape (n, d)
+        Embedding; rows are normalised here.
+    s : int, optional
+        Entries kept in each row, as in :func:`cosine_topk`; None keeps all.
+    sigma : float
+        Bandwidth, above 0.
 
-    Returns:
-        Dense (n, n) if ``s`` is None, else :class:`Edges`.
+    Returns
+    -------
+    A : Tensor of shape (n, n) or Edges
+        Dense if ``s`` is None, else sparse.
 
+    Examples
+    --------
     >>> gaussian(torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])).round(decimals=3)
     tensor([[0.0000, 1.0000, 0.1350],
             [1.0000, 0.0000, 0.1350],
@@ -143,19 +173,26 @@ def gaussian(Z: Tensor, s: int | None = None, sigma: float = 1.0) -> Tensor | Ed
 def doubly_stochastic(Z: Tensor, temperature: float = 0.175, iterations: int = 30) -> Tensor:
     """Projection of the cosine similarity onto the doubly stochastic matrices: rows and columns sum to 1.
 
-    The paper states the projection in the Frobenius norm. Like MLC and the released code, this function computes the
-    entropic projection instead, by Sinkhorn's algorithm: the ``A = diag(u) K diag(u)`` closest to
-    ``K = exp(ZZ' / temperature)`` (zero diagonal) in relative entropy. One scaling vector for rows and columns keeps
+    The paper defines the projection in the Frobenius norm. Like MLC and the released code, this function computes the
+    entropic projection instead, by Sinkhorn's algorithm: the matrix ``A = diag(u) K diag(u)`` closest in relative
+    entropy to ``K = exp(ZZ' / temperature)`` with zero diagonal. A single scaling vector for rows and columns keeps
     ``A`` symmetric in every iteration.
 
-    Args:
-        Z: embedding (n, d); rows are normalised here.
-        temperature: smaller values give a sparser affinity; 0.175 is the released code's.
-        iterations: Sinkhorn iterations; 30 give row sums within about 1e-6 of 1.
+    Parameters
+    ----------
+    Z : Tensor of shape (n, d)
+        Embedding; rows are normalised here.
+    temperature : float
+        Smaller values give a sparser affinity; the released code uses 0.175.
+    iterations : int
+        Sinkhorn iterations; 30 give row sums within about 1e-6 of 1.
 
-    Returns:
-        Dense (n, n).
+    Returns
+    -------
+    A : Tensor of shape (n, n)
 
+    Examples
+    --------
     >>> doubly_stochastic(torch.eye(3))
     tensor([[0.0000, 0.5000, 0.5000],
             [0.5000, 0.0000, 0.5000],
@@ -168,7 +205,9 @@ def doubly_stochastic(Z: Tensor, temperature: float = 0.175, iterations: int = 3
         tiny = torch.finfo(K.dtype).tiny
         u = K.sum(-1).clamp(min=tiny).rsqrt()
         for _ in range(iterations):
-            u = (u / (K @ u).clamp(min=tiny)).sqrt()  # geometric mean of the old and the new scaling: no oscillation
+            u = (
+                u / (K @ u).clamp(min=tiny)
+            ).sqrt()  # geometric mean of the old and the new scaling, to prevent oscillation
         return torch.where(K > 0, K * torch.outer(u, u), 0)  # isolated rows stay zero
 
 
@@ -180,7 +219,7 @@ def _unit_rows(Z: Tensor) -> Tensor:
 
 
 def _symmetric(A: Tensor) -> Tensor:
-    """Make a computed product exactly symmetric and its diagonal zero."""
+    """Return ``A`` without rounding asymmetry and with a zero diagonal."""
     return A.add(A.T).div_(2).fill_diagonal_(0)
 
 

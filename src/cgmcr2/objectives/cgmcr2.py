@@ -17,10 +17,10 @@ Affinity = Literal["cosine_topk", "gaussian", "doubly_stochastic", "cosine"]
 
 
 class Terms(NamedTuple):
-    """The objective and its terms: ``total = -R + Rc + cut + penalty``; terms that are switched off are 0.
+    """The objective and its terms: ``total = -R + Rc + cut + penalty``; disabled terms are 0.
 
-    ``R`` is a scalar. The others have one entry per head if ``Pi`` has heads, and are scalars otherwise; ``volumes`` is
-    (..., k). ``penalty`` includes its weight gamma.
+    ``R`` is a scalar. The others are scalars for ``Pi (n, k)``, and have shape (heads,) for ``Pi (heads, n, k)``;
+    ``volumes`` has a further axis of length k. ``penalty`` includes its weight gamma.
     """
 
     total: Tensor
@@ -34,16 +34,25 @@ class Terms(NamedTuple):
 class CgMCR2Objective(nn.Module):
     """The paper's objective, to be minimised: ``-R(Z) + Rc(Z, Pi) + Lncut(Pi; A)``; the warm-up omits ``Rc``.
 
-    Args:
-        eps: distortion of both coding rates.
-        gamma: weight of the cut's penalty.
-        s: entries of the affinity kept in each row; ``None`` keeps all (Gaussian kernel only).
-        affinity: affinity ``A`` of the batch: ``"cosine_topk"`` (the paper's), ``"gaussian"``,
-            ``"doubly_stochastic"`` or ``"cosine"`` (no post-processing).
-        penalty: ``"squared"`` (the paper's) or ``"norm"`` (the released code's); see :func:`normalized_cut`.
-        sigma: bandwidth of the Gaussian kernel.
-        tolerance: relative error allowed in ``Rc`` for leaving out negligible memberships.
+    Parameters
+    ----------
+    eps : float
+        Distortion of both coding rates.
+    gamma : float
+        Weight of the cut's penalty.
+    s : int or None
+        Entries of the affinity kept in each row; None keeps all (Gaussian kernel only).
+    affinity : {"cosine_topk", "gaussian", "doubly_stochastic", "cosine"}
+        Affinity ``A`` of the batch: the paper's is ``"cosine_topk"``; ``"cosine"`` has no post-processing.
+    penalty : {"squared", "norm"}
+        ``"squared"`` (the paper's) or ``"norm"`` (the released code's); see :func:`normalized_cut`.
+    sigma : float
+        Bandwidth of the Gaussian kernel.
+    tolerance : float
+        Relative error allowed in ``Rc`` for dropping negligible memberships.
 
+    Examples
+    --------
     >>> import torch
     >>> terms = CgMCR2Objective(eps=0.5, gamma=5.0, s=1)(torch.eye(2), torch.eye(2))
     >>> [round(value, 3) for value in (terms.R.item(), terms.Rc.item(), terms.cut.item())]
@@ -87,11 +96,20 @@ class CgMCR2Objective(nn.Module):
     ) -> Terms:
         """Compute the terms for a batch.
 
-        Args:
-            Z: embedding (n, d); rows are normalised here.
-            Pi: memberships (n, k) or (heads, n, k).
-            use_rate, use_cluster_rate, use_cut: whether to compute each term; a term that is switched off is 0.
-            A: affinity to use instead of the one computed from ``Z``.
+        Parameters
+        ----------
+        Z : Tensor of shape (n, d)
+            Embedding; rows are normalised here.
+        Pi : Tensor of shape (n, k) or (heads, n, k)
+            Memberships.
+        use_rate, use_cluster_rate, use_cut : bool
+            Whether to compute ``R``, ``Rc`` and the cut; a disabled term is 0.
+        A : Tensor of shape (n, n) or Edges, optional
+            Affinity to use instead of the one computed from ``Z``.
+
+        Returns
+        -------
+        terms : Terms
         """
         check_embedding(Z)
         (Z,) = full_precision(Z)

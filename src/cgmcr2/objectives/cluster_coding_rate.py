@@ -1,4 +1,9 @@
-"""The cluster-wise coding rate Rc: the nats needed to encode Z when the cluster of each row is known."""
+"""The cluster-wise coding rate Rc: the nats needed to encode Z when the cluster of each row is known.
+
+Reference formula, with ``w = Pi[:, l]`` and ``n_l = w.sum()``:
+``Rc = sum_l n_l / n * logdet(I + d / (n_l * eps**2) * Z.T @ diag(w) @ Z)``. This module selects the members of each
+cluster and groups clusters of similar size; ``_cluster_rates.py`` computes the log-determinants.
+"""
 
 from __future__ import annotations
 
@@ -34,35 +39,46 @@ def cluster_coding_rate(
     where ``Z (n, d)`` is the embedding, ``Pi_l (n,)`` are the memberships of cluster l, and ``eps`` is the distortion.
     An empty cluster (``n_l = 0``) contributes nothing and has gradient zero.
 
-    *Cost.* Negligible memberships are left out: the cost of a cluster depends on its m remaining members, and the
-    smaller of the d x d and the m x m determinant is computed. Diffuse memberships, as early in training, are computed
-    densely in about ``n k d^2`` operations.
+    *Cost.* Negligible memberships are dropped. The cost of a cluster then depends on its m remaining members, and the
+    smaller of the d x d and the m x m determinant is computed. Diffuse memberships, which are common early in training,
+    are computed densely in about ``n k d^2`` operations.
 
-    *Error.* Leaving out memberships ``q_i`` lowers a cluster's rate by at most
-    ``delta = d / (n_l eps^2) * sum_i q_i |z_i|^2``, while the rate is at least
-    ``log(1 + d / (n_l eps^2) * sum_i Pi_il |z_i|^2)``. The smallest memberships are left out as long as the former is
-    below ``tolerance`` times the latter, so the relative error of the value is at most ``tolerance``. Because
-    ``M_kept <= M <= (1 + delta) M_kept``, the inverses in the gradient have a relative error of at most ``delta``,
-    about ``1e-5`` by default. The sizes ``n_l`` always count every row.
+    *Error.* Dropping the memberships ``q_i`` lowers a cluster's rate by at most
+    ``delta = d / (n_l eps^2) * sum_i q_i |z_i|^2``, and the rate is at least
+    ``log(1 + d / (n_l eps^2) * sum_i Pi_il |z_i|^2)``. Small memberships are dropped only while ``delta`` is at most
+    ``tolerance`` times this lower bound, so the relative error of the value is at most ``tolerance``. With M the matrix
+    inside the determinant and M_m the same for the remaining members, ``M_m <= M <= (1 + delta) M_m``: the inverses in
+    the gradient have a relative error of at most ``delta``, about ``1e-5`` by default. The sizes ``n_l`` include the
+    dropped memberships.
 
-    *Gradient.* It is computed together with the value; there is no second derivative, and requesting it raises. For
-    memberships that were left out, the gradient is an upper bound, exact for rows orthogonal to the cluster. Behind a
-    softmax this does not matter, because the softmax multiplies it by a membership of about 1e-10 or less. For
-    straight-through (hard) memberships, whose zeros need a gradient, use ``gradient="all"``; it adds n operations per
-    member and dimension.
+    *Gradient.* It is computed together with the value. There is no second derivative; requesting it raises. For dropped
+    memberships, the gradient is an upper bound, exact for rows orthogonal to the cluster. With softmax memberships this
+    does not matter, because the softmax multiplies it by a membership of about 1e-10 or less. For straight-through
+    (hard) memberships, whose zeros need a gradient, use ``gradient="all"``; it adds n operations per member and
+    dimension.
 
-    On a GPU each call synchronises once, to read the cluster sizes.
+    On a GPU, each call synchronises once, to read the cluster sizes.
 
-    Args:
-        Z: embedding (n, d).
-        Pi: memberships (n, k), or (heads, n, k) for several cluster heads on one embedding.
-        eps: distortion, above 0.
-        tolerance: relative error allowed for leaving out small memberships; 0 leaves out zeros only.
-        gradient: ``"members"``, or ``"all"`` for the exact gradient also of the memberships that were left out.
+    Parameters
+    ----------
+    Z : Tensor of shape (n, d)
+        Embedding.
+    Pi : Tensor of shape (n, k) or (heads, n, k)
+        Memberships, of one or several cluster heads on one embedding.
+    eps : float
+        Distortion, above 0.
+    tolerance : float
+        Relative error allowed for dropping small memberships; 0 drops zeros only.
+    gradient : {"members", "all"}
+        ``"all"`` computes the exact gradient also for dropped memberships.
 
-    Returns:
-        A scalar for ``Pi`` (n, k), or one value per head (heads,); differentiable with respect to ``Z`` and ``Pi``.
+    Returns
+    -------
+    Rc : Tensor of shape () or (heads,)
+        Differentiable with respect to ``Z`` and ``Pi``.
 
+    Examples
+    --------
     >>> Z, Pi = torch.eye(2), torch.eye(2)  # each cluster: one row, d / (n_l eps^2) = 8, det = 9, weight 1/2
     >>> round(cluster_coding_rate(Z, Pi, eps=0.5).exp().item(), 3)
     9.0
@@ -85,7 +101,7 @@ def cluster_coding_rate(
 
 
 class _ClusterCodingRate(torch.autograd.Function):
-    """Compute value and gradients in the forward pass, from the same factors; the backward pass only scales them."""
+    """Rc with gradients computed in the forward pass, from the same Cholesky factors; the backward pass scales them."""
 
     @staticmethod
     def forward(ctx: Any, Z: Tensor, Pi: Tensor, alpha: float, tolerance: float, gradient: Gradient | None) -> Tensor:
@@ -119,7 +135,7 @@ def _value_and_gradients(
         out = Derivatives(leverage=squared_norms.expand_as(weights).clone(), dZ=Z.new_zeros(heads, n, d))
 
     all_rows = gradient == "all"
-    for m, group in _grouped(_member_counts(mass, alpha, tolerance).cpu(), _most_members(n, d, all_rows)):
+    for m, group in _groups(_member_counts(mass, alpha, tolerance).cpu(), _max_members(n, d, all_rows)):
         if m is None:
             for head in sorted(set((group // k).tolist())):
                 clusters = group[group // k == head].to(Z.device)
@@ -141,33 +157,34 @@ def _value_and_gradients(
 
 
 def _member_counts(mass: Tensor, alpha: float, tolerance: float) -> Tensor:
-    """Number of members of each cluster (clusters,) to keep, given ``mass = w_i |z_i|^2`` (clusters, n)."""
+    """Number of members to keep in each cluster (clusters,), given ``mass (clusters, n) = w_i |z_i|^2``."""
     n = mass.shape[1]
     total = mass.sum(-1)
     budget = tolerance * torch.log1p(alpha * total) / alpha
-    budget = budget.masked_fill(total.isinf(), torch.nan)  # keep all rows, so that non-finite input gives NaN
+    budget = budget.masked_fill(total.isinf(), torch.nan)  # non-finite input must give NaN: keep all rows
     counts = torch.full_like(total, n, dtype=torch.int64)
-    for factor in (1, 8, 64):  # a threshold of budget / n is always safe; a higher one is safe if few rows are near it
+    for factor in (1, 8, 64):  # a threshold of budget / n always satisfies the budget; higher ones are checked
         members = mass > (budget * (factor / n)).unsqueeze(-1)
-        safe = mass.masked_fill(members, 0).sum(-1) <= budget
-        counts = torch.where(safe, members.sum(-1), counts)
+        within_budget = mass.masked_fill(members, 0).sum(-1) <= budget
+        counts = torch.where(within_budget, members.sum(-1), counts)
     return counts
 
 
-def _most_members(n: int, d: int, all_rows: bool) -> int:
-    """Largest number of members for which selecting the members is faster than using all n rows."""
+def _max_members(n: int, d: int, all_rows: bool) -> int:
+    """Maximum number of members for which selecting the members is faster than using all n rows."""
     return min(n, d if all_rows else max(d, n // 2))
 
 
-def _grouped(counts: Tensor, most: int) -> list[tuple[int | None, Tensor]]:
-    """Group clusters to be computed in one batch: (members per cluster, clusters), None for more than ``most`` members.
+def _groups(counts: Tensor, max_members: int) -> list[tuple[int | None, Tensor]]:
+    """Group clusters for batched computation: pairs of members per cluster and indices of the clusters.
 
-    Counts are rounded up to 1, 2, 3, 4, 6, 8, 12, ...: few batches, little padding.
+    Counts are rounded up to 1, 2, 3, 4, 6, 8, 12, ..., which gives few batches with little padding. Clusters with more
+    than ``max_members`` members form the group None.
     """
     sizes = [1, 2, 3]
-    while sizes[-1] < most:
+    while sizes[-1] < max_members:
         sizes.append(2 * sizes[-2])
-    sizes = [size for size in sizes if size < most] + [most]
+    sizes = [size for size in sizes if size < max_members] + [max_members]
     group = torch.searchsorted(torch.tensor(sizes), counts)
-    present = sorted(set(group.tolist()))
-    return [(sizes[i] if i < len(sizes) else None, (group == i).nonzero().squeeze(1)) for i in present]
+    numbers = sorted(set(group.tolist()))
+    return [(sizes[i] if i < len(sizes) else None, (group == i).nonzero().squeeze(1)) for i in numbers]

@@ -23,16 +23,23 @@ def coding_rate(Z: Tensor, eps: float) -> Tensor:
 
     where ``Z (n, d)`` is the embedding, usually with unit rows, and ``eps`` is the distortion.
 
-    The d x d and the n x n determinant are equal; the smaller one is computed, by Cholesky factorisation and in at
-    least float32, also for half-precision input and under autocast. Non-finite input gives NaN, not an exception.
+    The d x d and the n x n determinant are equal; the smaller one is computed by Cholesky factorisation, in at least
+    float32, also for half-precision input and under autocast. Non-finite input gives NaN, not an exception.
 
-    Args:
-        Z: embedding (n, d).
-        eps: distortion, above 0.
+    Parameters
+    ----------
+    Z : Tensor of shape (n, d)
+        Embedding.
+    eps : float
+        Distortion, above 0.
 
-    Returns:
-        A scalar, differentiable with respect to ``Z``.
+    Returns
+    -------
+    R : Tensor of shape ()
+        Differentiable with respect to ``Z``.
 
+    Examples
+    --------
     >>> Z = torch.eye(2)  # d / (n eps^2) = 4, so det(I + 4 I) = 25
     >>> round(coding_rate(Z, eps=0.5).exp().item(), 3)
     25.0
@@ -71,7 +78,7 @@ class _CodingRate(torch.autograd.Function):
 def log_det(factor: Tensor, failed: Tensor) -> Tensor:
     """Log-determinant of matrices (..., m, m), given the two outputs of ``torch.linalg.cholesky_ex``.
 
-    NaN where the factorisation failed, which happens for non-finite input only: the matrices are at least ``I``.
+    NaN where the factorisation failed. This happens for non-finite input only, because all eigenvalues are at least 1.
     ``torch.logdet`` is not used because its LU factorisation is silently wrong in some builds.
     """
     value: Tensor = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)

@@ -20,10 +20,16 @@ Penalty = Literal["squared", "norm"]
 
 
 class CutTerms(NamedTuple):
-    """The parts of the normalized cut, one entry per head if ``Pi`` has heads.
+    """The parts of the normalized cut; the batch dimensions (...) are those of ``Pi (..., n, k)``.
 
-    trace: ``tr(H'LH)``, the normalized cut itself, between 0 and k. residual: ``||H'DH - I||_F^2``, zero for a hard
-    partition. volumes: ``Pi'deg`` (..., k), the sum of the degrees in each cluster.
+    Attributes
+    ----------
+    trace : Tensor of shape (...)
+        ``tr(H'LH)``, the normalized cut itself, between 0 and k.
+    residual : Tensor of shape (...)
+        ``||H'DH - I||_F^2``, zero for a hard partition.
+    volumes : Tensor of shape (..., k)
+        ``Pi'deg``, the sum of the degrees in each cluster.
     """
 
     trace: Tensor
@@ -42,19 +48,30 @@ def normalized_cut(Pi: Tensor, A: Tensor | Edges, gamma: float, *, penalty: Pena
     zero and the trace is the normalized cut: the sum over clusters of (weight of the edges that leave the cluster) /
     (volume of the cluster).
 
-    A cluster of volume zero has ``H_l = 0``, the limit as its memberships vanish: it adds 0 to the trace and 1 to
-    ``||H'DH - I||_F^2``, that is gamma/2 to the loss, and its gradient is zero. Merging two clusters of a partition
-    lowers the trace by at most 2 (by 1 on a graph without structure), so with gamma > 4 an empty cluster never pays.
+    Training calls :func:`cut_terms` and :func:`cut_penalty` instead, because it reports both terms separately.
 
-    Args:
-        Pi: memberships (n, k) or (heads, n, k).
-        A: affinity, dense (n, n) and symmetric, or :class:`Edges`; it gets no gradient.
-        gamma: weight of the penalty.
-        penalty: ``"squared"`` as above, or ``"norm"`` for the released code's ``gamma * ||H'DH - I||_F / k``.
+    A cluster of volume zero has ``H_l = 0``, the limit as its memberships vanish. It adds 0 to the trace and 1 to
+    ``||H'DH - I||_F^2``, hence gamma/2 to the loss, and its gradient is zero. Merging two clusters of a partition
+    lowers the trace by at most 2 (by 1 on a graph without structure), so emptying a cluster increases the loss if
+    gamma > 4.
 
-    Returns:
-        A scalar for ``Pi`` (n, k), or one value per head (heads,).
+    Parameters
+    ----------
+    Pi : Tensor of shape (n, k) or (heads, n, k)
+        Memberships.
+    A : Tensor of shape (n, n) or Edges
+        Symmetric affinity, without gradient.
+    gamma : float
+        Weight of the penalty.
+    penalty : {"squared", "norm"}
+        ``"squared"`` as above, or ``"norm"`` for the released code's ``gamma * ||H'DH - I||_F / k``.
 
+    Returns
+    -------
+    loss : Tensor of shape () or (heads,)
+
+    Examples
+    --------
     >>> A = torch.tensor([[0.0, 3, 1], [3, 0, 0], [1, 0, 0]])  # clusters {0, 1} and {2}: 1/7 + 1/1
     >>> Pi = torch.tensor([[1.0, 0], [1, 0], [0, 1]])
     >>> round(normalized_cut(Pi, A, gamma=10.0).item(), 4)
@@ -65,7 +82,7 @@ def normalized_cut(Pi: Tensor, A: Tensor | Edges, gamma: float, *, penalty: Pena
 
 
 def cut_penalty(residual: Tensor, gamma: float, k: int, penalty: Penalty = "squared") -> Tensor:
-    """Weighted penalty of k clusters for the residual ``||H'DH - I||_F^2`` of :func:`cut_terms`.
+    """Weighted penalty of k clusters, given the ``residual`` that :func:`cut_terms` returns.
 
     >>> cut_penalty(torch.tensor(4.0), gamma=3.0, k=2), cut_penalty(torch.tensor(4.0), gamma=3.0, k=2, penalty="norm")
     (tensor(6.), tensor(3.))
@@ -73,12 +90,12 @@ def cut_penalty(residual: Tensor, gamma: float, k: int, penalty: Penalty = "squa
     check_choice("penalty", penalty, Penalty)
     if penalty == "squared":
         return residual * (gamma / 2)
-    positive = residual > 0  # the norm has no gradient at 0; use zero, as torch.norm does
+    positive = residual > 0  # the norm is not differentiable at 0; use the gradient zero, as torch.norm does
     return torch.where(positive, residual, 1).sqrt() * positive * (gamma / k)
 
 
 def cut_terms(Pi: Tensor, A: Tensor | Edges) -> CutTerms:
-    """Trace, residual of the penalty, and cluster volumes; see :func:`normalized_cut`.
+    """Trace, residual and cluster volumes of the normalized cut; see :func:`normalized_cut`.
 
     >>> A = torch.tensor([[0.0, 3, 1], [3, 0, 0], [1, 0, 0]])
     >>> cut_terms(torch.tensor([[1.0, 0], [1, 0], [0, 1]]), A).volumes
@@ -109,7 +126,7 @@ class _CutTerms(torch.autograd.Function):
     def forward(ctx: Any, Pi: Tensor, deg: Tensor, product: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weighted = deg.unsqueeze(-1) * Pi  # D Pi (..., n, k)
         volumes = weighted.sum(-2)  # (..., k)
-        # A volume below eps^2 of the total is rounding error: treat the cluster as empty, or 1 / volume overflows.
+        # A volume below eps^2 of the total is rounding error; treat the cluster as empty, so that 1 / volume is finite.
         nonempty = volumes > torch.finfo(Pi.dtype).eps ** 2 * deg.sum()
         scale = torch.where(nonempty, volumes, 1).rsqrt() * nonempty  # 1 / sqrt(v)
         inner = Pi.mT @ weighted * (scale.unsqueeze(-1) * scale.unsqueeze(-2))  # E (..., k, k)

@@ -30,20 +30,27 @@ class ReleasedObjective(nn.Module):
     - The penalty is ``gamma * ||H'DH - I||_F / k``, and 1e-6 is added to every volume.
     - The affinity is the inner product of the *un-normalised* embedding after a learnable soft threshold, times 1/k.
       Each row keeps its ``s`` largest entries (and entries tied with the smallest of them) and is scaled to unit
-      length. The affinity keeps self-loops and negative entries, is not symmetric, its degrees are column sums, and
-      the cut's gradient flows through it into the embedding. A negative volume is possible; the cut is then NaN, as
-      in the released code.
+      length. The affinity has self-loops and negative entries and is not symmetric; degrees are column sums. The
+      cut's gradient flows through the affinity into the embedding. If a volume is negative, the cut is NaN, as in the
+      released code.
 
-    The soft threshold is a parameter of this module (``bias``, initially 0): pass it to the optimizer together with the
+    The soft threshold is a parameter of this module (``bias``, initially 0): pass it to the optimiser together with the
     network's parameters. The released code also adds 1e-8 to every cluster size, which has no effect in float32 unless
     a cluster is empty; an empty cluster contributes 0 in both.
 
-    Args:
-        eps: the released code's ``eps`` (default there: 0.5), the square of the paper's.
-        gamma: weight of the penalty.
-        s: entries kept in each row (``nz`` in the released code).
-        tolerance: relative error allowed in ``Rc`` for leaving out negligible memberships.
+    Parameters
+    ----------
+    eps : float
+        The released code's ``eps`` (default there: 0.5), which is the square of the paper's.
+    gamma : float
+        Weight of the penalty.
+    s : int
+        Entries kept in each row (``nz`` in the released code).
+    tolerance : float
+        Relative error allowed in ``Rc`` for dropping negligible memberships.
 
+    Examples
+    --------
     >>> terms = ReleasedObjective(eps=0.5, gamma=100.0, s=1)(torch.eye(2), torch.eye(2))
     >>> [round(value, 3) for value in (terms.R.item(), terms.Rc.item(), terms.cut.item())]
     [1.099, 0.805, 0.0]
@@ -72,11 +79,20 @@ class ReleasedObjective(nn.Module):
     ) -> Terms:
         """Compute the terms for a batch.
 
-        Args:
-            Z: embedding (n, d), *not* normalised: the affinity uses its lengths, and the rates normalise it here.
-            Pi: memberships (n, k) or (heads, n, k).
-            use_rate, use_cluster_rate, use_cut: whether to compute each term; a term that is switched off is 0.
-            A: affinity to use instead of the one computed from ``Z``.
+        Parameters
+        ----------
+        Z : Tensor of shape (n, d)
+            Embedding, *not* normalised: the affinity depends on the lengths of the rows. The rates normalise it.
+        Pi : Tensor of shape (n, k) or (heads, n, k)
+            Memberships.
+        use_rate, use_cluster_rate, use_cut : bool
+            Whether to compute ``R``, ``Rc`` and the cut; a disabled term is 0.
+        A : Tensor of shape (n, n) or Edges, optional
+            Affinity to use instead of the one computed from ``Z``.
+
+        Returns
+        -------
+        terms : Terms
         """
         check_embedding(Z)
         check_memberships(Pi, len(Z))
