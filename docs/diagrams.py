@@ -79,10 +79,6 @@ RUN_FOLDER = [
             ("checksums.json", "size and hash of each file", "_checksums.py", "every later command"),
         ],
     ),
-    (
-        "later",
-        [("predicted/", "features of images labelled later", "runs/predict.py", "a repeated predict")],
-    ),
 ]
 
 
@@ -145,7 +141,7 @@ def run_folder() -> str:
     y = 44.0
     for stage, files in RUN_FOLDER:
         height = len(files) * line
-        svg.box(10, y, 990, height + 6, LATER if stage in ("before training", "later") else DATA)
+        svg.box(10, y, 990, height + 6, LATER if stage == "before training" else DATA)
         words = stage.split()
         for i, word in enumerate(words):
             svg.text(62, y + height / 2 + 8 + (i - (len(words) - 1) / 2) * 18, word, size=13, fill=MUTED)
