@@ -15,7 +15,7 @@ def test_features(four_groups: Path, quick: list[str], tmp_path: Path, capsys: p
     output = capsys.readouterr().out
     assert "  <- chosen" in output
     assert "4 clusters fit best" in output
-    saved = json.loads((tmp_path / "run" / "choice.json").read_text())
+    saved = json.loads((tmp_path / "run" / "choice.json").read_text())["choice"]
     assert (saved["chosen"], saved["candidates"]) == (4, list(range(2, 10)))
     assert run("fit", four_groups, "-k", 4, "-o", tmp_path / "run", *quick) == 0  # in the same folder
 

@@ -11,7 +11,8 @@ from PIL import Image
 
 from cgmcr2.cli import run
 from cgmcr2.clustering import Clustering
-from cgmcr2.runs import RunInfo
+from cgmcr2.runs import RunFolder, RunInfo
+from cgmcr2.runs.info import FittedOn
 
 
 @pytest.fixture
@@ -22,9 +23,11 @@ def folder(tmp_path: Path) -> Path:
     for number in range(4):
         Image.new("RGB", (8, 8), (number * 20, 0, 0)).save(photos / f"{number}.png")
     Clustering([f"{i}.png" for i in range(4)], [0, 1, 0, 1], names=["red", "dark/red"]).save(tmp_path / "run")
-    info = RunInfo(str(photos), {"part": "all images", "rows": 4, "width": 3}, "colours-1", {}, encoder_name="colours")
-    info.write(tmp_path / "run" / "run.json")
-    return tmp_path / "run"
+    info = RunInfo(str(photos), FittedOn("all images", 4, 3), {}, encoder_name="colours", finished=True)
+    run_folder = RunFolder(tmp_path / "run")
+    run_folder.write_info(info)
+    run_folder.seal()
+    return run_folder.path
 
 
 def test_folders_are_the_default(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,8 +67,8 @@ def test_user_errors(folder: Path, fitted: Path, tmp_path: Path, capsys: pytest.
     (tmp_path / "existing").mkdir()
     for words, sentence in (
         ([folder, "-o", tmp_path / "existing"], "already exists"),
-        ([tmp_path / "existing", "--to", "csv", "-o", tmp_path / "x"], "labels.csv"),
-        ([folder, "--images", tmp_path / "gone", "-o", tmp_path / "x"], "no file or folder"),
+        ([tmp_path / "existing", "--to", "csv", "-o", tmp_path / "x"], "is not a run folder"),
+        ([folder, "--images", tmp_path / "gone", "-o", tmp_path / "x"], "are not in"),
         ([fitted, "-o", tmp_path / "x"], "was fitted on features, not on images; export a table, such as --to csv."),
     ):
         assert run("export", *words) == 2

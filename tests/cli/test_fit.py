@@ -161,8 +161,10 @@ def test_an_interrupted_run_is_resumed(
         assert run(*command) == 130
     output = capsys.readouterr()
     assert "cgmcr2: warning: Interrupted after step" in output.err
-    assert "repeat the command to resume it" in output.err
-    assert not json.loads(output.out)["finished"]
+    assert "cgmcr2: Interrupted; repeat the command to resume." in output.err
+    assert output.out == ""
+    assert not (tmp_path / "run" / "labels.csv").exists()
+    assert not json.loads((tmp_path / "run" / "run.json").read_text())["finished"]
     assert run(*command) == 0
     assert json.loads(capsys.readouterr().out)["finished"]
     assert (tmp_path / "run" / "labels.csv").read_bytes() == (fitted / "labels.csv").read_bytes()

@@ -40,7 +40,7 @@ def test_user_errors_are_one_sentence(fitted: Path, tmp_path: Path, capsys: pyte
     np.savez(tmp_path / "other.npz", features=X, fingerprint="another")
     np.savez(tmp_path / "narrow.npz", features=X)
     for words, sentence in (
-        ([tmp_path, tmp_path / "narrow.npz"], "is not a run folder"),
+        ([tmp_path / "none", tmp_path / "narrow.npz"], "is not a run folder"),
         ([fitted, tmp_path / "narrow.npz"], "has rows of 9 features"),
         ([fitted, tmp_path / "other.npz"], "made by another encoder (another)"),
         ([fitted, tmp_path], "was fitted on features, not on images"),
@@ -50,3 +50,38 @@ def test_user_errors_are_one_sentence(fitted: Path, tmp_path: Path, capsys: pyte
         assert sentence in error
         assert error.count("\n") == 1
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_the_run_folder_is_never_written_to(
+    fitted: Path,
+    photo_run: Path,
+    photos: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in photo_run.rglob("*")}
+    monkeypatch.chdir(photo_run)
+    assert run("predict", ".", photos, "--cache", tmp_path / "cache", "-q") == 2
+    assert "would be a file of the run folder itself" in capsys.readouterr().err
+    assert run("predict", ".", photos, "--cache", tmp_path / "cache", "-o", tmp_path / "a.csv", "-q") == 0
+    assert run("predict", ".", photos, "--no-cache", "-o", tmp_path / "b.csv", "-q") == 0
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    assert before == {path: path.stat().st_mtime_ns for path in photo_run.rglob("*")}
+
+
+def test_unreadable_files_are_listed_with_the_reason(
+    photo_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    Image.new("RGB", (20, 20), (230, 20, 30)).save(new / "red.png")
+    (new / "broken.jpg").write_text("not an image")
+    assert run("predict", photo_run, new, "--no-cache", "-o", tmp_path / "new.csv", "-q") == 0
+    assert "1 file could not be read" in capsys.readouterr().out
+    with (tmp_path / "new.csv").open(newline="") as file:
+        rows = {row["path"]: row for row in csv.DictReader(file)}
+    assert rows["red.png"]["cluster"] != ""
+    assert rows["red.png"]["error"] == ""
+    assert rows["broken.jpg"]["cluster"] == ""
+    assert "not an image" in rows["broken.jpg"]["error"]

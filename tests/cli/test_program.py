@@ -27,7 +27,7 @@ def test_ctrl_c_is_exit_code_130(
 
     monkeypatch.setattr(runs, "choose_clusters", interrupt)
     assert run("choose-k", features) == 130
-    assert capsys.readouterr().err == "cgmcr2: Interrupted.\n"
+    assert capsys.readouterr().err == "cgmcr2: Interrupted; repeat the command to resume.\n"
 
 
 def test_errors_of_the_file_system_name_the_file(

@@ -111,6 +111,8 @@ class RunFolder:
         try:
             catalog = self.source_catalog() if images is None else Catalog.from_source(images)
         except FileNotFoundError as error:
+            if self.info.data and images is None:
+                raise  # the error names the missing files of the data set
             raise FileNotFoundError(f"The images of the run are not in {os.fspath(location)}; {MOVED}.") from error
         if not set(self.clustering.ids).intersection(catalog.ids):
             raise ValueError(f"{os.fspath(location)} holds none of the run's images; {MOVED}.")
