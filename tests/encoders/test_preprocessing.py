@@ -10,7 +10,9 @@ from PIL import Image
 from cgmcr2.encoders.preprocessing import Preprocessing
 
 
-@pytest.mark.parametrize("size", [(1, 1), (3, 1), (224, 224), (500, 224), (225, 640), (31, 7000), (9000, 2)])
+@pytest.mark.parametrize(
+    "size", [(1, 1), (3, 1), (224, 224), (500, 224), (225, 640), (31, 7000), (9000, 2), (1, 60_000)]
+)
 def test_output_shape_is_the_same_for_every_image(size: tuple[int, int]) -> None:
     pixels = Preprocessing()(Image.new("RGB", size, (10, 20, 30)))
     assert pixels.shape == (224, 224, 3)

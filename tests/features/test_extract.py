@@ -123,6 +123,23 @@ def test_changed_file_of_equal_size_is_detected_by_its_time(tmp_path: Path) -> N
     assert run(photos, tmp_path / "store")[:].tolist() != first.tolist()
 
 
+def test_files_that_change_or_disappear_during_extraction(tmp_path: Path) -> None:
+    """The next call computes the new content of a file that changed after it was listed."""
+    photos = tmp_path / "photos"
+    fill(photos, range(4))
+    catalog = Catalog.from_source(photos)
+    fill(photos, range(1, 2), seed=1)
+    (photos / "002.png").unlink()
+    store = extract(catalog, Colour(), tmp_path / "store", progress=False)
+    assert store.errors == [("002.png", "cannot be read: No such file or directory")]
+    encoder = Colour()
+    store = extract(Catalog.from_source(photos), encoder, tmp_path / "store", progress=False)
+    assert sum(encoder.batches) == 1
+    assert store.ids == ["000.png", "001.png", "003.png"]
+    assert store.errors == []
+    np.testing.assert_allclose(store[1][:3], np.random.default_rng([1, 1]).integers(0, 256, 3), atol=0.5)
+
+
 def fill_with_bad_files(folder: Path) -> set[str]:
     """Fill a folder with images and every kind of bad file; return the names of the bad ones."""
     fill(folder, range(6))

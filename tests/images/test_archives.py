@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import os
 import pickle
+import shutil
 import tarfile
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cgmcr2.images import Catalog, decode
-from cgmcr2.images.archives import list_zip
+from cgmcr2.images import Catalog, decode, iter_decoded
+from cgmcr2.images.archives import list_tar, list_zip
 
 
 def make_zip(path: Path, compression: int, png: Callable[..., bytes]) -> None:
@@ -90,6 +93,8 @@ def test_tar_refuses_names_outside_the_archive(
         add("link.png", type=tarfile.SYMTYPE)
         add("hard.png", type=tarfile.LNKTYPE)
         add("fifo.png", type=tarfile.FIFOTYPE)
+        add("device.png", type=tarfile.CHRTYPE)
+        add("disk.png", type=tarfile.BLKTYPE)
         add(os.fsdecode(b"caf\xe9\n.png"), png(2))
         add("._z.png", b"x")
         add("z.png", png(3))
@@ -100,6 +105,8 @@ def test_tar_refuses_names_outside_the_archive(
     assert sorted(id for id, _ in catalog.errors) == [
         "../evil.png",
         "/evil.png",
+        "device.png",
+        "disk.png",
         "fifo.png",
         "hard.png",
         "link.png",
@@ -153,6 +160,141 @@ def test_npz_without_images_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "float.npz", images=np.zeros((3, 4, 4, 3)))
     with pytest.raises(ValueError, match=r"float64 of shape \(3, 4, 4, 3\)"):
         Catalog.from_source(tmp_path / "float.npz")
+
+
+def test_zip_member_that_expands_beyond_its_declared_size(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb.png", bytes(40_000_000))
+    data = path.read_bytes()
+    size = (40_000_000).to_bytes(4, "little")
+    path.write_bytes(data.replace(size, (1000).to_bytes(4, "little")))
+    catalog = Catalog.from_source(path)
+    assert catalog.sizes.tolist() == [1000]
+    tracemalloc.start()
+    with pytest.raises(zipfile.BadZipFile, match="CRC"):
+        catalog[0].load()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5_000_000
+
+
+def test_overlapping_members_of_a_zip_are_refused(tmp_path: Path, png: Callable[..., bytes]) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.png", png(1))
+        archive.writestr("b.png", png(2))
+        for name in ("c.png", "d.png"):
+            info = copy.copy(archive.getinfo("b.png"))
+            info.filename = info.orig_filename = name
+            archive.filelist.append(info)
+    catalog = Catalog.from_source(tmp_path / "a.zip")
+    overlapping = [id for id, reason in catalog.errors if "overlaps another member" in reason]
+    assert len(overlapping) == 2
+    assert catalog.ids[0] == "a.png"
+    assert len(catalog) == 2  # the last one of the overlapping members is tried
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_zip_members_without_a_size_limit_are_refused(tmp_path: Path, method: int, png: Callable[..., bytes]) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.png", png())
+        archive.writestr("b.png", png(), method)
+    catalog = Catalog.from_source(tmp_path / "a.zip")
+    assert catalog.ids == ["a.png"]
+    assert "unsupported method" in dict(catalog.errors)["b.png"]
+
+
+def test_nested_archive_is_not_an_image(tmp_path: Path, png: Callable[..., bytes]) -> None:
+    with zipfile.ZipFile(tmp_path / "inner.zip", "w") as archive:
+        archive.writestr("a.png", png())
+    with zipfile.ZipFile(tmp_path / "outer.zip", "w") as archive:
+        archive.write(tmp_path / "inner.zip", "inner.zip")
+    results = list(iter_decoded(Catalog.from_source(tmp_path / "outer.zip"), np.asarray))
+    assert results == [(0, "not an image, or an unsupported image format")]
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+def test_tar_bomb_is_not_expanded(tmp_path: Path, kind: str, png: Callable[..., bytes]) -> None:
+    path = tmp_path / f"a.tar.{kind}"
+    with tarfile.open(path, f"w:{kind}") as archive:  # type: ignore[call-overload]
+        for name, data in (("a.png", png()), ("bomb.png", bytes(9_000_000)), ("b.png", png())):
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    assert list_tar(str(path))[0].ids == ["a.png", "bomb.png", "b.png"]
+    listing, _ = list_tar(str(path), max_member_bytes=10**6, free_bytes=2**20)
+    assert listing.ids == ["a.png"]
+    assert "suspected decompression bomb" in dict(listing.errors)[path.name]
+
+
+def test_tar_with_a_huge_header_is_damaged(tmp_path: Path, png: Callable[..., bytes]) -> None:
+    path = tmp_path / "a.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for name, comment in (("a.png", "x" * 1000), ("b.png", "x" * 3_000_000)):
+            info = tarfile.TarInfo(name)
+            info.size, info.pax_headers = len(png()), {"comment": comment}
+            archive.addfile(info, io.BytesIO(png()))
+    catalog = Catalog.from_source(path)
+    assert catalog.ids == ["a.png"]
+    assert "a header has 3,0" in dict(catalog.errors)[path.name]
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "npz"])
+def test_archive_that_changes_after_it_was_listed(tmp_path: Path, kind: str, png: Callable[..., bytes]) -> None:
+    path = tmp_path / f"a.{kind}"
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.png").write_bytes(png())
+    if kind == "npz":
+        np.savez(path, images=np.zeros((2, 4, 4, 3), np.uint8))
+    else:
+        shutil.make_archive(str(tmp_path / "a"), kind, tmp_path / "photos")
+    catalog = Catalog.from_source(path)
+    assert decode(catalog[0]).mode == "RGB"
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(ValueError, match="has changed since it was listed"):
+        decode(catalog[0])
+
+
+def test_npz_that_declares_more_images_than_it_contains(tmp_path: Path) -> None:
+    for shape in ("(9000000000, 4, 4, 3)", "(1, 90000, 90000, 3)", "(-1, 4, 4, 3)"):
+        header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+            start = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
+            archive.writestr("images.npy", start + header.encode() + bytes(48))
+        with pytest.raises(ValueError, match="is damaged"):
+            Catalog.from_source(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "npz"])
+@pytest.mark.filterwarnings("ignore")
+def test_mutated_archives_are_listed_or_refused_in_one_sentence(
+    tmp_path: Path, kind: str, png: Callable[..., bytes]
+) -> None:
+    (tmp_path / "photos").mkdir()
+    for number in range(3):
+        (tmp_path / "photos" / f"{number}.png").write_bytes(png(number))
+    path = tmp_path / f"a.{kind}"
+    if kind == "npz":
+        np.savez_compressed(path, images=np.random.default_rng(0).integers(0, 256, (3, 4, 4, 3), np.uint8))
+    else:
+        shutil.make_archive(str(tmp_path / "a"), "gztar" if kind == "tar.gz" else kind, tmp_path / "photos")
+    data = path.read_bytes()
+    random = np.random.default_rng(0)
+    messages: list[str] = []
+    for trial in range(300):
+        broken = bytearray(data)
+        for position in random.integers(0, len(data), 1 + trial % 5):
+            broken[position] = random.integers(0, 256)
+        path.write_bytes(broken[: random.integers(0, len(data))] if trial % 4 == 0 else broken)
+        try:
+            catalog = Catalog.from_source(path)
+        except ValueError as error:
+            messages.append(str(error))
+            continue
+        for _, result in iter_decoded(catalog, np.asarray, num_workers=1):
+            assert isinstance(result, np.ndarray) or "\n" not in result
+    assert messages
+    assert all(path.name in text for text in messages)
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz", "a.npz"])

@@ -7,6 +7,7 @@ import io
 import os
 import struct
 import sys
+import tracemalloc
 import zlib
 from pathlib import Path
 from typing import Any
@@ -225,6 +226,28 @@ def test_very_large_jpeg_is_decoded_at_reduced_size() -> None:
     assert image.getpixel((5, 5)) == (77, 77, 77)
 
 
+@pytest.mark.parametrize("size", [(1, 1), (1, 60_000), (60_000, 1), (2, 2)])
+@pytest.mark.parametrize("format", ["PNG", "JPEG", "TIFF"])
+def test_extreme_sizes(size: tuple[int, int], format: str) -> None:
+    assert round_trip(Image.new("RGB", size, (9, 9, 9)), format, size=224).shape == (size[1], size[0], 3)
+
+
+def test_wrong_extension(tmp_path: Path) -> None:
+    gradient().save(tmp_path / "a.jpg", "PNG")
+    gradient().save(tmp_path / "b.txt", "JPEG")
+    gradient().save(tmp_path / "c", "GIF")
+    assert [decode(item).size for item in Catalog.from_source(tmp_path)] == [(64, 48)] * 3
+
+
+def test_16_bits_need_little_memory() -> None:
+    file = encoded(Image.fromarray(np.zeros((3000, 2000), np.uint16)), "PNG")
+    tracemalloc.start()
+    decode_data(file)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * 6_000_000  # bytes per pixel: 2 of the file, 1 of the result, 1 of the image, and one block
+
+
 def test_eps_is_not_executed() -> None:
     file = io.BytesIO()
     gradient().save(file, "EPS")
@@ -284,6 +307,8 @@ def test_corrupted_files_give_an_image_or_a_reason(name: str) -> None:
         (b"\x89PNG\r\n\x1a\n", "not an image"),
         (b'{"a": 1}', "not an image"),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not an image"),
+        (b"<!DOCTYPE html><script>alert(1)</script>", "not an image"),
+        (b"GIF89a" + bytes(7), "not an image"),
         (seed_files()["JPEG"][:-200], "damaged: image file is truncated"),
         (seed_files()["PNG"][:100], "damaged:"),
     ],

@@ -104,6 +104,8 @@ UNUSUAL_NAMES = [
     b"\xff\xfe.png",
     b" .png",
     "日本.png".encode(),
+    "\N{GRINNING FACE} two  spaces.png".encode(),
+    b"n" * 251 + b".png",  # the longest name of most file systems
 ]
 
 
@@ -114,6 +116,22 @@ def test_unusual_file_names(tmp_path: Path, png: Callable[..., bytes], red: Call
     assert sorted(os.fsencode(id) for id in catalog.ids) == sorted(UNUSUAL_NAMES)
     assert [UNUSUAL_NAMES[value] for value in red(catalog)] == [os.fsencode(id) for id in catalog.ids]
     assert len(catalog.fingerprint) == 64
+
+
+def test_file_that_becomes_a_fifo_after_listing_does_not_block(tmp_path: Path, png: Callable[..., bytes]) -> None:
+    (tmp_path / "a.png").write_bytes(png())
+    catalog = Catalog.from_source(tmp_path)
+    (tmp_path / "a.png").unlink()
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(ValueError, match="a FIFO, not a file"):
+        catalog[0].load()
+
+
+def test_file_that_is_too_large_for_an_image(tmp_path: Path, png: Callable[..., bytes]) -> None:
+    (tmp_path / "a.png").write_bytes(png())
+    os.truncate(tmp_path / "a.png", 2**31)  # a sparse file, which takes no space
+    with pytest.raises(ValueError, match="too large for an image: 2048 MB, the limit is 1024 MB"):
+        Catalog.from_source(tmp_path)[0].load()
 
 
 def test_text_list_keeps_its_order_and_ignores_repeats(

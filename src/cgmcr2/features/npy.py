@@ -10,8 +10,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-MAX_RATIO = 100  # a larger ratio of an array to its compressed size, beyond MAX_FREE_BYTES, is a decompression bomb
-MAX_FREE_BYTES = 256 * 2**20  # arrays up to this size may have any ratio, such as equal labels
+from cgmcr2.images.limits import check_ratio
 
 
 class NpyHeader(NamedTuple):
@@ -87,18 +86,6 @@ def read_npz(path: str | os.PathLike[str], names: list[str]) -> dict[str, npt.ND
                 arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
                 file.read(1)  # at the end of the member, zipfile compares its checksum
     return arrays
-
-
-def check_ratio(name: str, size: int, compressed: int) -> None:
-    """Raise ``ValueError`` if data of ``size`` bytes is much larger than its compressed size.
-
-    >>> check_ratio("the array 'x'", 2**40, 2**20)
-    Traceback (most recent call last):
-        ...
-    ValueError: the array 'x' is a suspected decompression bomb: 1,099,511,627,776 bytes from 1,048,576
-    """
-    if size > MAX_FREE_BYTES and size > MAX_RATIO * compressed:
-        raise ValueError(f"{name} is a suspected decompression bomb: {size:,} bytes from {compressed:,}")
 
 
 def _read_header(file: IO[bytes]) -> NpyHeader:

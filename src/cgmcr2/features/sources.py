@@ -15,7 +15,8 @@ import numpy.typing as npt
 import xxhash
 
 from cgmcr2._checksums import DamagedFileError
-from cgmcr2.features.npy import check_ratio, map_npy, npz_names, read_npz
+from cgmcr2.features.npy import map_npy, npz_names, read_npz
+from cgmcr2.images.limits import check_ratio
 
 FloatArray = npt.NDArray[np.floating[Any]]
 MAPPED_ROWS = 128  # rows read from a memory map before its pages are released

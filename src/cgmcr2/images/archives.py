@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import lzma
+import math
 import os
 import re
 import stat
+import struct
+import sys
 import tarfile
 import zipfile
 import zlib
 from array import array
-from typing import Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 
 from cgmcr2.images.folder import Listing, is_ignored
-from cgmcr2.images.sources import (
-    MAX_MEMBER_BYTES,
-    NpzMember,
-    NpzSource,
-    TarSource,
-    ZipSource,
-    file_type_problem,
-    open_stream,
-)
+from cgmcr2.images.limits import FREE_BYTES, MAX_MEMBER_BYTES, MAX_RATIO, check_file_size, check_ratio
+from cgmcr2.images.sources import NpzMember, NpzSource, TarSource, ZipSource, file_type_problem, open_stream
 
+_OVERLAP = "overlaps another member of the archive, as in a zip bomb"
+_MAX_HEADER_BYTES = 2**20  # a tar header has 512 bytes, an extended header with a long name some thousand
 _READ_ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
 
 
@@ -45,35 +44,79 @@ def list_zip(path: str, *, max_member_bytes: int = MAX_MEMBER_BYTES) -> tuple[Li
     try:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
-    except (*_READ_ERRORS, NotImplementedError) as error:
+    except (*_READ_ERRORS, NotImplementedError, ValueError, struct.error) as error:
         raise ValueError(f"{path!r} cannot be read as a zip archive ({error}).") from None
+    overlapping = _overlapping(infos)
     members: list[_Member] = []
     for position, info in enumerate(infos):
         id, problem = _member_id(info.filename)
-        mode = info.external_attr >> 16
         if info.is_dir() or id is None:
             continue
-        if not problem and stat.S_IFMT(mode):
-            problem = file_type_problem(mode)
-        if not problem and info.flag_bits & 1:
-            problem = "encrypted with a password"
+        problem = problem or _zip_problem(info) or (_OVERLAP if position in overlapping else None)
         members.append(_Member(id, problem, info.file_size, info.CRC, position))
     listing, positions = _split_members(members, max_member_bytes)
     return listing, ZipSource(path, positions)
 
 
-def list_tar(path: str, *, max_member_bytes: int = MAX_MEMBER_BYTES) -> tuple[Listing, TarSource]:
+def _zip_problem(info: zipfile.ZipInfo) -> str | None:
+    """Return why a member of a zip cannot be read, None if it can."""
+    mode = info.external_attr >> 16
+    if stat.S_IFMT(mode) and (problem := file_type_problem(mode)):
+        return problem
+    if info.flag_bits & 1:
+        return "encrypted with a password"
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # zipfile expands them without a limit
+        return "compressed with an unsupported method: only stored and deflated members of a zip are read"
+    return None
+
+
+def _overlapping(infos: list[zipfile.ZipInfo]) -> set[int]:
+    """Return the positions of members whose data overlaps that of the next one, as in zip bombs."""
+    order = sorted(range(len(infos)), key=lambda position: infos[position].header_offset)
+    return {
+        position
+        for position, following in itertools.pairwise(order)
+        if infos[position].header_offset + infos[position].compress_size > infos[following].header_offset
+    }
+
+
+class _TarStream:
+    """Uncompressed tar of which the headers are read: limits the size of a read and the position."""
+
+    def __init__(self, stream: IO[bytes], limit: int) -> None:
+        self.stream, self.limit = stream, limit
+        self.tell = stream.tell
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= _MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header has {size:,} bytes, the limit is {_MAX_HEADER_BYTES:,}")
+        return self.stream.read(size)
+
+    def seek(self, position: int, whence: int = os.SEEK_SET) -> int:
+        if whence != os.SEEK_SET or position > self.limit:
+            raise tarfile.ReadError(f"suspected decompression bomb: it expands to more than {self.limit:,} bytes")
+        return self.stream.seek(position)
+
+
+def list_tar(
+    path: str, *, max_member_bytes: int = MAX_MEMBER_BYTES, free_bytes: int = FREE_BYTES
+) -> tuple[Listing, TarSource]:
     """List the members of a tar (plain, gz, bz2 or xz) in archive order.
 
     The stamp of a member is the modification time of the archive. If the archive is truncated, the members before the
-    damage are listed and the archive itself is reported as an error.
+    damage are listed and the archive itself is reported as an error; likewise if it expands to more than ``free_bytes``
+    and 100 times its size.
     """
     compression = _compression(path)
-    stamp = os.stat(path).st_mtime_ns
+    status = os.stat(path)
     members: list[_Member] = []
     damage: str | None = None
     try:
-        with open_stream(path, compression) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
+        limit = max(free_bytes, MAX_RATIO * status.st_size) if compression else sys.maxsize
+        with (
+            open_stream(path, compression) as stream,
+            tarfile.open(fileobj=cast(IO[bytes], _TarStream(stream, limit)), mode="r:") as archive,
+        ):
             while (info := archive.next()) is not None:
                 cast(Any, archive).members.clear()  # tarfile would keep about a kilobyte per member
                 id, problem = _member_id(info.name)
@@ -81,8 +124,8 @@ def list_tar(path: str, *, max_member_bytes: int = MAX_MEMBER_BYTES) -> tuple[Li
                     continue
                 if not problem and (not info.isreg() or info.issparse()):
                     problem = "a link, device or sparse file in the archive, not a regular file"
-                members.append(_Member(id, problem, info.size, stamp, info.offset_data))
-    except _READ_ERRORS as error:
+                members.append(_Member(id, problem, info.size, status.st_mtime_ns, info.offset_data))
+    except (*_READ_ERRORS, ValueError) as error:
         if not members:
             raise ValueError(f"{path!r} cannot be read as a tar archive ({error}).") from None
         damage = f"the archive is damaged after {members[-1].id!r}: {error}"
@@ -111,14 +154,24 @@ def list_npz(path: str) -> tuple[Listing, NpzSource]:
                 version, _ = np.lib.format.read_magic(file)
                 shape, fortran_order, dtype = read_header[version](file)
                 start = file.tell()
-    except (*_READ_ERRORS, KeyError) as error:
-        raise ValueError(f"{path!r} cannot be read as an npz of images ({error}).") from None
+    except Exception as error:  # the header is parsed as Python source, which can raise nearly any type
+        if str(error).startswith(requirement):
+            raise
+        raise ValueError(f"{path!r} cannot be read as an npz of images ({error or type(error).__name__}).") from None
     valid_shape = (len(shape) == 3 or (len(shape) == 4 and shape[3] in (1, 3, 4))) and 0 not in shape[1:]
     if dtype != np.uint8 or fortran_order or not valid_shape:
         raise ValueError(f"{requirement}, but in {path!r} it is {dtype} of shape {shape}.")
+    size = math.prod(shape[1:])
+    if info.file_size != start + shape[0] * size:
+        raise ValueError(
+            f"{path!r} is damaged: its images of shape {shape} need {start + shape[0] * size:,} bytes, "
+            f"but it has {info.file_size:,}."
+        )
+    check_file_size(size, MAX_MEMBER_BYTES)
+    check_ratio(repr(path), info.file_size, info.compress_size)
     listing = Listing()
     for row in range(shape[0]):
-        listing.add(str(row), int(np.prod(shape[1:])), info.CRC)
+        listing.add(str(row), size, info.CRC)
     return listing, NpzSource(path, NpzMember("images.npy", start, shape[0], tuple(shape[1:])))
 
 

@@ -12,7 +12,8 @@ from PIL import Image
 
 from cgmcr2.images.catalog import Catalog, ImageItem
 from cgmcr2.images.decode import decode_data, error_reason
-from cgmcr2.images.sources import MAX_MEMBER_BYTES, ImageData
+from cgmcr2.images.limits import MAX_MEMBER_BYTES
+from cgmcr2.images.sources import ImageData
 
 T = TypeVar("T")
 

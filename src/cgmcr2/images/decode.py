@@ -8,17 +8,19 @@ import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
+
+from cgmcr2.images.limits import LARGE_PIXELS, MAX_PIXELS
+from cgmcr2.images.profiles import to_srgb
 
 if TYPE_CHECKING:
     from cgmcr2.images.catalog import ImageItem
     from cgmcr2.images.sources import ImageData
 
-DECODE_VERSION = 1
+DECODE_VERSION = 2
 """Increased when decoding changes, so that features of old and new pixels are never mixed."""
 
-MAX_PIXELS = 89_478_485  # Pillow's limit for decompression bombs, about 360 MB; applied to JPEGs after downscaling
-LARGE_PIXELS = 16_000_000  # larger images are decoded one at a time and downscaled early, to limit memory
 _large_image_lock = threading.Lock()
 
 _HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"hevm", b"hevs", b"mif1", b"msf1", b"heif")
@@ -37,7 +39,8 @@ _EXIF_ORIENTATION = 0x0112
 def decode(item: ImageItem, size: int | None = None) -> Image.Image:
     """Decode an image to upright 8-bit RGB.
 
-    The first frame is used, transparency is blended with white, and 16-bit values are scaled to 8 bits. An image that
+    The first frame is used, transparency is blended with white, embedded colour profiles are converted to sRGB, and
+    16-bit values are scaled to 8 bits. An image that
     cannot be read raises an exception, which :func:`error_reason` turns into one line.
 
     Parameters
@@ -78,9 +81,10 @@ def decode_data(data: ImageData, size: int | None = None, *, large_pixels: int =
             image.load()
             # read after load(): Pillow rotates TIFF itself, and PNG may store EXIF after the pixels
             orientation = _orientation(image)
+            profile = image.info.get("icc_profile")
             if large and size is not None and image.mode in ("L", "LA", "RGB", "RGBA", "CMYK"):
                 image = image.reduce(max(1, min(image.size) // (2 * size)))
-            image = _to_rgb(image)
+            image = _to_rgb(image, profile)
             return image.transpose(_TRANSPOSITIONS[orientation]) if orientation in _TRANSPOSITIONS else image
 
 
@@ -147,14 +151,15 @@ def _orientation(image: Image.Image) -> int:
         return 1
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
+def _to_rgb(image: Image.Image, profile: bytes | None = None) -> Image.Image:
+    """Convert any mode to RGB, and the colours of an embedded ``profile`` to sRGB."""
     if image.mode.startswith("I") or image.mode == "F":
         image = _to_8_bits(image)
     if image.has_transparency_data:
         rgba = image.convert("RGBA")
         white = Image.new("RGB", image.size, "white")
         white.paste(rgba, mask=rgba.getchannel("A"))
-        return white
+        return to_srgb(white, profile)
     if image.mode == "LAB":
         from PIL import ImageCms
 
@@ -162,18 +167,31 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         converted = ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB")
         assert converted is not None  # None only for in-place conversion
         return converted
-    return image.convert("RGB")
+    if image.mode in ("L", "CMYK"):
+        return to_srgb(image, profile).convert("RGB")
+    return to_srgb(image.convert("RGB"), profile)
 
 
 def _to_8_bits(image: Image.Image) -> Image.Image:
     """Scale 16-bit greyscale by its full range, and 32-bit integers and floats from their minimum to maximum."""
-    values = np.asarray(image).astype(np.float32)
+    values = np.asarray(image)
     is_old_png = image.format == "PNG" and image.mode == "I"  # older Pillow opens 16-bit PNG as "I"
+    blocks = [slice(row, row + 256) for row in range(0, len(values), 256)]  # to limit the memory for floats
     if image.mode.startswith("I;16") or is_old_png:
         low, high = 0.0, 65535.0
     else:
-        finite = values[np.isfinite(values)]
-        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-        values = np.nan_to_num(values, nan=low, posinf=high, neginf=low)
-    scaled = (values - low) * (255.0 / (high - low) if high > low else 0.0)
-    return Image.fromarray(np.rint(scaled).clip(0, 255).astype(np.uint8))
+        ranges = [_finite_range(values[rows].astype(np.float32)) for rows in blocks]
+        low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+        if low > high:  # no finite value
+            low, high = 0.0, 1.0
+    result = np.empty(values.shape, np.uint8)
+    for rows in blocks:
+        block = np.nan_to_num(values[rows].astype(np.float32), nan=low, posinf=high, neginf=low)
+        scaled = (block - low) * (255.0 / (high - low) if high > low else 0.0)
+        result[rows] = np.rint(scaled).clip(0, 255)
+    return Image.fromarray(result)
+
+
+def _finite_range(values: npt.NDArray[np.float32]) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (np.inf, -np.inf)

@@ -10,6 +10,7 @@ import bz2
 import gzip
 import io
 import lzma
+import math
 import os
 import stat
 import threading
@@ -22,10 +23,10 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cgmcr2.images.limits import check_file_size
+
 ImageData = IO[bytes] | NDArray[np.uint8]
 """One image as a file of encoded bytes, or as pixels of shape (H, W) or (H, W, C)."""
-
-MAX_MEMBER_BYTES = 256 * 2**20  # an archived image is in memory while it is decoded
 
 
 class Source(Protocol):
@@ -48,20 +49,24 @@ class FileSource:
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         handle = os.open(os.path.join(self.base, id), flags)
         try:
-            if problem := file_type_problem(os.fstat(handle).st_mode):
+            status = os.fstat(handle)
+            if problem := file_type_problem(status.st_mode):
                 raise ValueError(problem)
+            check_file_size(status.st_size)
             return os.fdopen(handle, "rb")
         except BaseException:
             os.close(handle)
             raise
 
 
-class _SharedFile:
+class _Archive:
     """File opened at first use, shared by threads under a lock, and reopened by other processes."""
 
     sequential: bool = False
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._version = _file_version(path)
         self._lock = threading.Lock()
         self._handle: Any = None
 
@@ -70,25 +75,38 @@ class _SharedFile:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        _SharedFile.__init__(self)
+        self._lock = threading.Lock()
+        self._handle = None
+
+    def _check_version(self) -> None:
+        """Raise ``ValueError`` if the archive has changed, so that its members are at other positions."""
+        if _file_version(self.path) != self._version:
+            raise ValueError("the archive has changed since it was listed")
 
     def __del__(self) -> None:
         if (handle := self.__dict__.get("_handle")) is not None:
             handle.close()
 
 
-class ZipSource(_SharedFile):
+class ZipSource(_Archive):
     """Members of a zip; ``members`` holds their indices in the archive's directory, in catalog order."""
 
     def __init__(self, path: str, members: array[int]) -> None:
-        super().__init__()
-        self.path, self.members = path, members
+        super().__init__(path)
+        self.members = members
 
     def load(self, index: int, id: str) -> IO[bytes]:
         with self._lock:
+            self._check_version()
             if self._handle is None:
                 self._handle = zipfile.ZipFile(self.path)
-            return io.BytesIO(self._handle.read(self._handle.infolist()[self.members[index]]))
+            info = self._handle.infolist()[self.members[index]]
+            with self._handle.open(info) as member:
+                # a limit for the decompressor, which would otherwise expand a member beyond its declared size
+                data = member.read(info.file_size)
+                if len(data) < info.file_size or member.read(1):  # reading the end compares the checksum
+                    raise ValueError("the archive ends before the end of this image")
+            return io.BytesIO(data)
 
 
 def open_stream(path: str, compression: str) -> IO[bytes]:
@@ -98,16 +116,17 @@ def open_stream(path: str, compression: str) -> IO[bytes]:
     return stream
 
 
-class TarSource(_SharedFile):
+class TarSource(_Archive):
     """Members of a tar, read at their offsets in the uncompressed stream."""
 
     def __init__(self, path: str, compression: str, offsets: array[int], sizes: array[int]) -> None:
-        super().__init__()
-        self.path, self.compression, self.offsets, self.sizes = path, compression, offsets, sizes
+        super().__init__(path)
+        self.compression, self.offsets, self.sizes = compression, offsets, sizes
         self.sequential = bool(compression)
 
     def load(self, index: int, id: str) -> IO[bytes]:
         with self._lock:
+            self._check_version()
             if self._handle is None:
                 self._handle = open_stream(self.path, self.compression)
             return io.BytesIO(_read(self._handle, self.offsets[index], self.sizes[index]))
@@ -123,23 +142,29 @@ class NpzMember:
     shape: tuple[int, ...]
 
 
-class NpzSource(_SharedFile):
+class NpzSource(_Archive):
     """Rows of an array in an npz, read one at a time without loading the array."""
 
     sequential = True
 
     def __init__(self, path: str, member: NpzMember) -> None:
-        super().__init__()
-        self.path, self.member = path, member
+        super().__init__(path)
+        self.member = member
 
     def load(self, index: int, id: str) -> NDArray[np.uint8]:
-        length = int(np.prod(self.member.shape))
+        length = math.prod(self.member.shape)
         with self._lock:
+            self._check_version()
             if self._handle is None:
                 archive = zipfile.ZipFile(self.path)
                 self._handle = archive.open(self.member.name)
             data = _read(self._handle, self.member.start + index * length, length)
         return np.frombuffer(data, np.uint8).reshape(self.member.shape)
+
+
+def _file_version(path: str) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
 
 
 def _read(file: IO[bytes], offset: int, length: int) -> bytes:
