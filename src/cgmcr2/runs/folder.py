@@ -126,12 +126,13 @@ class RunFolder:
 
     def features(self, ids: Sequence[str]) -> FeatureSource | None:
         """The features of these ids, in this order, or None if they are not available any more."""
-        try:
-            file = load_feature_file(self.store if self.store.is_dir() else self.info.source)
-        except DamagedFileError:
-            raise
-        except (OSError, ValueError, ImportError):
-            return None
+        if self.store.is_dir():
+            file = load_feature_file(self.store)  # a damaged store raises
+        else:
+            try:
+                file = load_feature_file(self.info.source)
+            except (OSError, ValueError, ImportError):
+                return None
         index = {id: row for row, id in enumerate(file.ids or map(str, range(file.features.shape[0])))}
         if not index.keys() >= set(ids):
             return None
@@ -144,7 +145,7 @@ class RunFolder:
 
     def read_errors(self) -> list[tuple[str, str]]:
         """(file, reason) of the images that could not be read."""
-        return list(FeatureStore.open(self.store).errors) if (self.store / "manifest.json").is_file() else []
+        return list(FeatureStore.open(self.store).errors) if self.store.is_dir() else []
 
     def holds_finished(self, request: RunInfo) -> bool:
         """Whether the folder holds the finished run of ``request``.
