@@ -112,6 +112,11 @@ def test_floats_and_32_bits_are_scaled_from_min_to_max() -> None:
     assert round_trip(Image.fromarray(np.full((2, 2), np.nan, np.float32)), "TIFF").max() == 0
 
 
+def test_largest_floats_do_not_overflow() -> None:
+    values = np.array([[-3e38, 0, 3e38]], np.float32)
+    assert round_trip(Image.fromarray(values), "TIFF")[0, :, 0].tolist() == [0, 128, 255]
+
+
 def test_transparency_is_blended_with_white() -> None:
     image = Image.new("RGBA", (3, 1))
     image.putdata([(255, 0, 0, 255), (255, 0, 0, 0), (0, 0, 0, 128)])
@@ -311,6 +316,7 @@ def test_corrupted_files_give_an_image_or_a_reason(name: str) -> None:
         (b"GIF89a" + bytes(7), "not an image"),
         (seed_files()["JPEG"][:-200], "damaged: image file is truncated"),
         (seed_files()["PNG"][:100], "damaged:"),
+        (b"P6 4x 4 255 " + bytes(48), "damaged:"),
     ],
 )
 def test_reasons_of_unreadable_files(tmp_path: Path, content: bytes, expected: str) -> None:

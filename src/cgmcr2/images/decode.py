@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +79,8 @@ def decode_data(data: ImageData, size: int | None = None, *, large_pixels: int =
                 raise Image.DecompressionBombError(
                     f"{image.width} x {image.height} pixels, the limit is {MAX_PIXELS:,}"
                 )
-            image.load()
+            with _damage_in_pillow():
+                image.load()
             # read after load(): Pillow rotates TIFF itself, and PNG may store EXIF after the pixels
             orientation = _orientation(image)
             profile = image.info.get("icc_profile")
@@ -96,17 +98,31 @@ def open_image(data: ImageData) -> Image.Image:
     if not start:
         raise ValueError("the file is empty")
     data.seek(0)
-    try:
-        image = Image.open(data)
-    except UnidentifiedImageError:
-        if start[4:8] != b"ftyp" or start[8:12] not in _HEIF_BRANDS:
-            raise
-        _register_heif()
-        data.seek(0)
-        image = Image.open(data)
+    with _damage_in_pillow():
+        try:
+            image = Image.open(data)
+        except UnidentifiedImageError:
+            if start[4:8] != b"ftyp" or start[8:12] not in _HEIF_BRANDS:
+                raise
+            _register_heif()
+            data.seek(0)
+            image = Image.open(data)
     if image.format == "EPS":  # Pillow would execute the file with Ghostscript
         raise ValueError("EPS files are programs and are not executed: convert it to PNG first")
     return image
+
+
+class DamagedImageError(Exception):
+    """Pillow failed to read an image file."""
+
+
+@contextlib.contextmanager
+def _damage_in_pillow() -> Iterator[None]:
+    """Distinguish errors of Pillow's parsers, such as "invalid literal for int()", from those of this package."""
+    try:
+        yield
+    except ValueError as error:
+        raise DamagedImageError(str(error)) from error
 
 
 def error_reason(error: BaseException) -> str:
@@ -176,22 +192,24 @@ def _to_8_bits(image: Image.Image) -> Image.Image:
     """Scale 16-bit greyscale by its full range, and 32-bit integers and floats from their minimum to maximum."""
     values = np.asarray(image)
     is_old_png = image.format == "PNG" and image.mode == "I"  # older Pillow opens 16-bit PNG as "I"
-    blocks = [slice(row, row + 256) for row in range(0, len(values), 256)]  # to limit the memory for floats
+    step = max(1, 2**18 // image.width)
+    blocks = [slice(row, row + step) for row in range(0, image.height, step)]  # to limit the memory for floats
     if image.mode.startswith("I;16") or is_old_png:
         low, high = 0.0, 65535.0
     else:
-        ranges = [_finite_range(values[rows].astype(np.float32)) for rows in blocks]
+        ranges = [_finite_range(values[rows]) for rows in blocks]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
         if low > high:  # no finite value
             low, high = 0.0, 1.0
     result = np.empty(values.shape, np.uint8)
     for rows in blocks:
-        block = np.nan_to_num(values[rows].astype(np.float32), nan=low, posinf=high, neginf=low)
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            block = np.nan_to_num(values[rows].astype(np.float64), nan=low, posinf=high, neginf=low)
         scaled = (block - low) * (255.0 / (high - low) if high > low else 0.0)
         result[rows] = np.rint(scaled).clip(0, 255)
     return Image.fromarray(result)
 
 
-def _finite_range(values: npt.NDArray[np.float32]) -> tuple[float, float]:
+def _finite_range(values: npt.NDArray[Any]) -> tuple[float, float]:
     finite = values[np.isfinite(values)]
     return (float(finite.min()), float(finite.max())) if finite.size else (np.inf, -np.inf)
