@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator
 
-from cgmcr2.graphs.spectral import cosine_graph, leading_eigenvectors, spectral_clustering
+from cgmcr2.graphs import spectral
+from cgmcr2.graphs.spectral import cosine_graph, largest_eigenpairs, leading_eigenvectors, spectral_clustering
 
 
 def test_the_cosine_graph_equals_the_dense_one() -> None:
@@ -35,3 +39,54 @@ def test_two_rings_are_separated() -> None:
     labels = spectral_clustering(Z, 2, 4)
     assert len(set(labels[:60])) == len(set(labels[60:])) == 1
     assert labels[0] != labels[60]
+
+
+def operator(M: np.ndarray[Any, Any], dtype: type = np.float64) -> LinearOperator:
+    return LinearOperator(M.shape, matvec=lambda v: M @ v, matmat=lambda V: M @ V, dtype=dtype)
+
+
+SPECTRA = {
+    "exact ties": np.repeat([3.0, 2.0, 1.0], [5, 5, 190]),
+    "identity": np.ones(200),
+    "zero": np.zeros(200),
+    "low rank": np.append(np.arange(1.0, 4.0), np.zeros(197)),
+    "distinct": np.arange(200.0),
+}
+
+
+@pytest.mark.parametrize("failures", [0, 1, 2])
+@pytest.mark.parametrize("dense_rows", [0, 4_000])
+@pytest.mark.parametrize("name", SPECTRA)
+def test_degenerate_spectra_are_solved_also_if_lanczos_fails(
+    name: str, dense_rows: int, failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spectrum = SPECTRA[name]
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((200, 200)))[0]
+    M = Q * spectrum @ Q.T
+    solve, errors = spectral.eigsh, [ArpackNoConvergence("no", np.empty(0), np.empty((200, 0))), ArpackError(3)]
+
+    def failing(*arguments: Any, **options: Any) -> Any:
+        if len(errors) > 2 - failures:
+            raise errors.pop()
+        return solve(*arguments, **options)
+
+    monkeypatch.setattr(spectral, "eigsh", failing)
+    values, vectors = largest_eigenpairs(operator(M), 8, 0, tol=1e-8, dense_rows=dense_rows)
+    np.testing.assert_allclose(values, np.sort(spectrum)[-8:], atol=1e-4)
+    np.testing.assert_allclose(M @ vectors, vectors * values, atol=2e-3)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(8), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "A",
+    [
+        sp.csr_array(sp.block_diag([np.ones((20, 20))] * 30)),  # equal components: the eigenvalue 1, 30 times
+        sp.csr_array(np.ones((600, 600))),  # duplicate rows: rank 1
+        sp.csr_array((600, 600)),  # no edges
+        sp.csr_array(sp.block_diag([np.ones((20, 20))] * 3 + [np.zeros((540, 540))])),  # isolated rows
+    ],
+)
+def test_degenerate_graphs_have_finite_orthogonal_eigenvectors(A: sp.csr_array) -> None:
+    values, vectors, _ = leading_eigenvectors(A, 10, 0)
+    assert np.isfinite(vectors).all()
+    np.testing.assert_allclose(values, leading_eigenvectors(A, 10, 0, dense_rows=1_000)[0], atol=1e-6)

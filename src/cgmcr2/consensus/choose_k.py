@@ -8,11 +8,16 @@ groups differently; at a good k the partitions of the two views agree (adjusted 
 (von Luxburg, 2007). The gap after the k-th eigenvalue is taken relative to ``1 - w_{k+1}``.
 
 The agreement finds the right range of k but is flat within it; the eigengap is sharp but may find the wrong range.
+
+*Reference.* Partitions of a few rows agree even on noise. So the choice is clear only if the partitions agree much more
+than those of two data sets without groups: Gaussian rows of the same covariance, and the same columns, each permuted
+(as in the gap statistic of Tibshirani et al., 2001).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +36,7 @@ from cgmcr2.graphs.walk import neighbour_matrix
 
 from .kmeans import kmeans
 from .partitions import Float64, Int64, adjusted_mutual_information
+from .reference import Float32, count_distinct, gaussian_rows, permuted_columns
 from .views import smoothed_views
 
 
@@ -47,7 +53,12 @@ class ChooseKConfig:
     gap_weight: float = 0.03  # weight of log(k^gap_growth x gap) relative to the agreement
     gap_growth: float = 0.25  # compensates that gaps shrink as k grows
     tolerance: float = 0.02  # scores closer than this count as equal
-    min_agreement: float = 0.5  # data without groups reaches 0.15 to 0.4
+    min_agreement: float = 0.5  # data without groups reaches 0.15 to 0.4, more if there are few rows
+    min_gain: float = 0.65  # share of the disagreement on random data that must be gone; noise reaches up to 0.6 ...
+    min_gain_few: float = 2.5  # ... and more on few rows: min_gain_few / sqrt(n) is added to it
+    max_gain: float = 0.97  # and no more than this is asked for
+    min_distinct: int = 4  # distinct rows that the criteria need
+    copy_distance: float = 1e-3  # distance of unit rows that count as equal; encoders round differently in each batch
 
 
 DEFAULT = ChooseKConfig()
@@ -103,20 +114,20 @@ def choose_k(
     config: ChooseKConfig = DEFAULT,
     progress: bool = False,
 ) -> Choice:
-    """Choose the number of clusters of the rows of ``source (n, D)``, between 2 and ``most``.
+    """Choose the number of clusters of the rows of ``source (n, D)``, between 2 and ``most``; 1 if all rows are equal.
 
     >>> from sklearn.datasets import make_blobs
     >>> X, y = make_blobs(300, n_features=16, centers=5, random_state=0)
     >>> choose_k(X, most=12).chosen
     5
     """
-    n = source.shape[0]
-    if n < 4:
-        raise ValueError(f"The number of clusters cannot be chosen from {n} rows; give it, or at least 4 rows.")
     rng = generator(seed, Stream.CHOOSE_K)
-    X = read_rows(source, sample_rows(n, config.rows, rng))
-    neighbours, views = smoothed_views(X, config.walk_steps, seed)
+    X = read_rows(source, sample_rows(source.shape[0], config.rows, rng))
     grid = candidate_grid(len(X), most, config)
+    distinct = count_distinct(X, config.min_distinct, config.copy_distance)
+    if distinct < config.min_distinct:
+        return _choose_among_copies(len(X), distinct, most)
+    neighbours, views = smoothed_views(X, config.walk_steps, seed)
     gaps = eigengaps(neighbours, grid[-1] + 1)
     grid_agreement = _view_agreement(views, grid, rng, progress)
 
@@ -128,7 +139,8 @@ def choose_k(
     agreement = np.interp(np.log(k), np.log(grid), grid_agreement)
     log_gaps = np.log(np.maximum(k**config.gap_growth * gaps[candidates], 1e-3))
     scores = agreement - config.few_clusters / k**2 + config.gap_weight * log_gaps
-    return decide(candidates, agreement, scores, config)
+    choice = decide(candidates, agreement, scores, config)
+    return _compare_with_noise(choice, X, seed, config) if choice.clear else choice
 
 
 def decide(
@@ -170,6 +182,35 @@ def decide(
             f"; {_enumerate(alternatives)} fit about as well." if alternatives else "."
         )
     return Choice(tuple(candidates), _rounded(values), _rounded(agreement), k, tuple(runners_up), clear, verdict)
+
+
+def _compare_with_noise(choice: Choice, X: Float32, seed: int, config: ChooseKConfig) -> Choice:
+    """The choice, no longer clear if its partitions agree hardly more than those of data without groups."""
+    k, agreement = choice.chosen, choice.agreement[choice.candidates.index(choice.chosen)]
+    reference = 0.0
+    for i, noise in enumerate((gaussian_rows(X, seed), permuted_columns(X, seed))):
+        rng = np.random.default_rng([seed, Stream.CHOOSE_K, i])
+        views = smoothed_views(noise, config.walk_steps, seed)[1]
+        reference = max(reference, float(_view_agreement(views, [k], rng, progress=False)[0]))
+    min_gain = min(config.min_gain + config.min_gain_few / math.sqrt(len(X)), config.max_gain)
+    if agreement >= reference + min_gain * (1 - reference):
+        return choice
+    verdict = (
+        f"No clear answer: different partitions into {k} clusters agree hardly more (AMI {agreement:.2f}) than on "
+        f"random data (AMI {reference:.2f})."
+    )
+    return dataclasses.replace(choice, clear=False, verdict=verdict)
+
+
+def _choose_among_copies(n: int, distinct: int, most: int | None) -> Choice:
+    """The choice for n rows of fewer ``distinct`` ones than the criteria need."""
+    clear = n >= 2 * distinct
+    k = min(distinct if clear else 2, most or distinct)
+    if clear:
+        verdict = "All rows are equal: 1 cluster." if distinct == 1 else f"The data has only {distinct} distinct rows."
+    else:
+        verdict = f"No clear answer: {n} rows are too few to choose the number of clusters from."
+    return Choice((k,), (float(clear),), (float(clear),), k, (), clear, verdict)
 
 
 def _enumerate(numbers: list[int]) -> str:

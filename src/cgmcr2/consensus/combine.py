@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
+from scipy.sparse.linalg import LinearOperator
 from torch import Tensor
+
+from cgmcr2.graphs.spectral import dense_eigenpairs, largest_eigenpairs
 
 from .kmeans import kmeans
 from .partitions import Int64
@@ -35,12 +39,15 @@ def combine(
     m = min(n, M * k)  # the eigenproblem has the smaller of both sizes
     if m <= max(dense_size, k + 1):
         gram = _gram(B) if m < n else (B @ B.T).toarray()
-        values, V = np.linalg.eigh(gram.astype(np.float64))
+        values, V = dense_eigenpairs(gram.astype(np.float64))
     else:
         left, right = (B, sp.csr_array(B.T)) if m == n else (sp.csr_array(B.T), B)
-        v0 = np.random.default_rng(seed).standard_normal(m)
-        product = sp.linalg.LinearOperator((m, m), matvec=lambda x: left @ (right @ x), dtype=np.float32)
-        values, V = sp.linalg.eigsh(product, k=k, which="LA", v0=v0, tol=1e-4)  # ascending
+
+        def product(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return np.asarray(left @ (right @ x))
+
+        operator = LinearOperator((m, m), matvec=product, matmat=product, dtype=np.float32)
+        values, V = largest_eigenpairs(operator, k, seed, tol=1e-4)
     E = V[:, -k:] if m == n else B @ (V[:, -k:] / np.sqrt(np.maximum(values[-k:], 1e-9)))
     rows = F.normalize(torch.from_numpy(np.ascontiguousarray(E)).float(), dim=1)
     labels, inertia = kmeans(rows, k, 10, torch.Generator().manual_seed(seed), weights=weights)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cgmcr2._random import Stream, generator, sample_rows
+from cgmcr2._threads import blas_threads
 from cgmcr2.features.sources import FeatureSource, read_rows
 from cgmcr2.graphs.knn import top_similar
 from cgmcr2.graphs.walk import lazy_walk, walk_features
@@ -20,6 +21,7 @@ from cgmcr2.graphs.walk import lazy_walk, walk_features
 Int64 = npt.NDArray[np.int64]
 
 VIEW_ROWS = 20_000  # rows that the covariance is estimated from
+MIN_VARIANCE = 1e-12  # of a component, relative to the first; less is rounding error of float32
 CHUNK_ROWS = 20_000  # rows that neighbours are searched among: the cost stays linear in n
 
 
@@ -50,21 +52,53 @@ def linear_views(source: FeatureSource, p: int, seed: int) -> Views:
     U = F.normalize(torch.from_numpy(read_rows(source, rows)), dim=1)
     mean = U.mean(0)
     U = U - mean
-    covariance = (U.T @ U).double() / len(U)  # (D, D)
-    variance = covariance.diagonal()
-    scale = 1 / (variance + variance.mean() + 1e-12).sqrt()
+    covariance = _Covariance(U)
+    scale = 1 / (covariance.variance + covariance.variance.mean() + 1e-12).sqrt()
     matrices = []
     for scaling, whiten in ((scale, False), (torch.ones_like(scale), True)):
-        scaled = (covariance * scaling[:, None] * scaling).numpy()
-        leading = scipy.linalg.eigh(scaled, subset_by_index=[len(scaled) - p, len(scaled) - 1])  # ascending
-        w, V = (torch.from_numpy(part).flip(-1) for part in leading)
-        w = w.clamp_min(0)
+        w, V = covariance.leading(scaling, p)
         V = V * V.gather(0, V.abs().argmax(0, keepdim=True)).sign()  # fix the sign, which eigh leaves arbitrary
         stretch = 1 / (w + w.mean() + 1e-12).sqrt() if whiten else torch.ones_like(w)
         matrix = scaling[:, None] * V * stretch
         power = (matrix * (covariance @ matrix)).sum()  # mean squared length of a mapped row
         matrices.append((matrix * (p / power.clamp_min(1e-12)).sqrt()).float())
     return Views(mean, *matrices)
+
+
+class _Covariance:
+    """The covariance ``C = U'U / n (D, D)`` of centred rows ``U (n, D)``, never formed if n < D."""
+
+    def __init__(self, U: Tensor) -> None:
+        n, D = U.shape
+        self.few = n < D
+        self.rows = U.double() if self.few else U
+        self.matrix = torch.empty(0) if self.few else (U.T @ U).double() / n
+        self.variance = self.rows.square().mean(0) if self.few else self.matrix.diagonal()
+
+    def __matmul__(self, M: Tensor) -> Tensor:
+        return self.rows.T @ (self.rows @ M) / len(self.rows) if self.few else self.matrix @ M
+
+    def leading(self, scaling: Tensor, p: int) -> tuple[Tensor, Tensor]:
+        """The p largest eigenvalues (p,) of ``diag(scaling) C diag(scaling)``, descending, and eigenvectors (D, p).
+
+        With n < D, they come from the (n, n) Gram matrix of the rows, and components of zero variance are zero.
+        """
+        if not self.few:
+            return _leading(self.matrix * scaling[:, None] * scaling, p)
+        X = self.rows * scaling
+        w, Q = _leading(X @ X.T / len(X), min(p, len(X)))
+        w = torch.where(w > MIN_VARIANCE * w[0], w, 0)
+        V = X.T @ (Q * torch.where(w > 0, (len(X) * w).rsqrt(), 0))
+        missing = p - len(w)
+        return F.pad(w, (0, missing)), F.pad(V, (0, missing))
+
+
+def _leading(C: Tensor, p: int) -> tuple[Tensor, Tensor]:
+    """The p largest eigenvalues (p,) of ``C (m, m)``, descending and at least 0, and their eigenvectors (m, p)."""
+    with blas_threads(len(C)):
+        leading = scipy.linalg.eigh(C.numpy(), subset_by_index=[len(C) - p, len(C) - 1])  # ascending
+    w, V = (torch.from_numpy(part).flip(-1) for part in leading)
+    return w.clamp_min(0), V
 
 
 @torch.no_grad()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, lobpcg
 
 from cgmcr2._arrays import unit_rows
+from cgmcr2._threads import blas_threads
 
 from .knn import top_similar
 from .walk import neighbour_matrix
@@ -57,27 +59,66 @@ def leading_eigenvectors(
     scale = 1 / np.sqrt(np.maximum(degrees, 1e-12))
     M = _scaled(A, scale)
     if k >= n - 1 or n <= dense_rows:  # Lanczos needs k < n - 1
-        values, vectors = np.linalg.eigh(M if isinstance(M, np.ndarray) else M.toarray())
+        values, vectors = dense_eigenpairs(M if isinstance(M, np.ndarray) else M.toarray())
         return values[::-1][:k], vectors[:, ::-1][:, :k], scale
     # Lanczos misses repeated eigenvalues, and each component of the graph has the eigenvalue 1. So the components'
     # eigenvectors are written down, largest first, and Lanczos runs in their orthogonal complement.
     count, component = connected_components(sp.csr_array(A), directed=False)
     volumes = np.bincount(component, weights=degrees, minlength=count)
     largest = np.argsort(-volumes, kind="stable")[:k]
+    largest = largest[volumes[largest] > 0]  # an isolated row has the eigenvalue 0
     indicators = np.sqrt(degrees)[:, None] * (component[:, None] == largest)
     indicators /= np.sqrt(np.maximum(volumes[largest], 1e-12))
     rest = k - len(largest)
     if not rest:
         return np.ones(k), indicators, scale
 
-    def deflated(v: Float64) -> Float64:
-        return np.asarray(M @ v - indicators @ (indicators.T @ v))
+    def deflated(V: Float64) -> Float64:
+        return np.asarray(M @ V - indicators @ (indicators.T @ V))
 
-    v0 = np.random.default_rng(seed).standard_normal(n)
-    operator = LinearOperator((n, n), matvec=deflated, dtype=np.float64)
-    values, vectors = eigsh(operator, k=rest, which="LA", v0=v0, tol=tol, ncv=min(n, max(2 * rest + 1, 40)))
+    operator = LinearOperator((n, n), matvec=deflated, matmat=deflated, dtype=np.float64)
+    values, vectors = largest_eigenpairs(operator, rest, seed, tol=tol, ncv=min(n, max(2 * rest + 1, 40)))
     order = np.argsort(-values, kind="stable")
     return np.append(np.ones(len(largest)), values[order]), np.hstack([indicators, vectors[:, order]]), scale
+
+
+def largest_eigenpairs(
+    operator: LinearOperator, k: int, seed: int, *, tol: float, ncv: int | None = None, dense_rows: int = 4_000
+) -> tuple[Float64, Float64]:
+    """The k largest eigenvalues (k,) of a symmetric operator (n, n), ascending, and their eigenvectors (n, k).
+
+    Lanczos may fail on repeated eigenvalues (``ArpackError``). Then it starts again from another vector in a larger
+    Krylov space, and after that the problem is solved densely, or by LOBPCG if n is above ``dense_rows``.
+
+    >>> D = np.diag(np.arange(50.0))
+    >>> operator = LinearOperator((50, 50), matvec=lambda v: D @ v, matmat=lambda V: D @ V, dtype=np.float64)
+    >>> largest_eigenpairs(operator, 2, 0, tol=1e-8)[0].round(4).tolist()
+    [48.0, 49.0]
+    """
+    n = int(operator.shape[0])
+    for stream, size in ((seed, ncv), ([seed, 1], min(n, max(4 * k, 100)))):
+        v0 = np.random.default_rng(stream).standard_normal(n)
+        try:
+            return eigsh(operator, k=k, which="LA", v0=v0, tol=tol, ncv=size)
+        except ArpackError:
+            continue
+    if n <= dense_rows:
+        matrix = np.asarray(operator @ np.eye(n, dtype=operator.dtype), dtype=np.float64)
+        values, vectors = dense_eigenpairs((matrix + matrix.T) / 2)
+        return values[-k:], vectors[:, -k:]
+    start = np.random.default_rng([seed, 2]).standard_normal((n, k))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the best iterate is returned if the tolerance is not reached
+        result: Any = lobpcg(operator, start, tol=max(tol, 1e-6), maxiter=200, largest=True)
+    order = np.argsort(result[0], kind="stable")
+    return result[0][order], result[1][:, order]
+
+
+def dense_eigenpairs(M: Float64) -> tuple[Float64, Float64]:
+    """All eigenvalues (n,) of the symmetric matrix ``M (n, n)``, ascending, and the eigenvectors (n, n)."""
+    with blas_threads(len(M)):
+        values, vectors = np.linalg.eigh(M)
+    return values, vectors
 
 
 def _scaled(A: sp.csr_array | Float64, scale: Float64) -> sp.csr_array | Float64:
