@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -13,6 +14,7 @@ from PIL import Image, ImageDraw
 
 from cgmcr2.clustering import Clustering
 from cgmcr2.images import Catalog
+from cgmcr2.report.limits import PageLimits
 from cgmcr2.report.report import write_report
 
 pytestmark = pytest.mark.browser
@@ -120,6 +122,54 @@ def test_cluster_details(page: Any) -> None:
     page.press("Escape")
     page.until("document.querySelector('#detail').hidden")
     assert page.run("document.querySelector('#filter').value") == ""
+
+
+@pytest.fixture(scope="module")
+def many_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two clusters of 150 images, of which 60 have thumbnails; 280 of the 300 rows are on the page."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "photos").mkdir()
+    for number in range(300):
+        Image.new("RGB", (16, 16), (number % 256, 80, 160)).save(folder / "photos" / f"IMG {number:03}.png")
+    catalog = Catalog.from_source(folder / "photos")
+    c = Clustering(catalog.ids, np.arange(300) % 2, confidence=np.linspace(0.2, 1, 300), margin=np.linspace(0, 1, 300))
+    write_report(c, folder / "sample.html", images=catalog, limits=PageLimits(rows=280, thumbnails=60))
+    return write_report(c, folder / "report.html", images=catalog, limits=PageLimits(thumbnails=60))
+
+
+def test_every_member_of_a_large_cluster_can_be_seen(browser: Any, many_images: Path) -> None:
+    browser.open(many_images)
+    browser.run("location.hash = 'cluster-1'")
+    browser.until("detail.cluster === 1")
+    pictures = browser.run("data.typical[1].filter(index => thumbnails[index]).length")
+    about = browser.run("$('detail-about').textContent")
+    assert f"Pictures of {pictures} of 150; the others are listed below by name. Open the folder" in about
+    assert (
+        browser.run("document.querySelector('#detail-about a').href") == (many_images.parent / "photos").as_uri() + "/"
+    )
+    for button in ("gallery-more", "names-more"):
+        while not browser.run(f"$('{button}').hidden"):
+            browser.click(f"#{button}")
+    titles = browser.run("[...document.querySelectorAll('#gallery .tile, #names .file')].map(e => e.title)")
+    assert sorted(titles) == [f"IMG {number:03}.png" for number in range(1, 300, 2)]
+    links = browser.run("[...document.querySelectorAll('#names a')].map(a => a.href)")
+    assert len(links) == 150 - pictures
+    assert all(Path(unquote_to_bytes(link.removeprefix("file://")).decode()).is_file() for link in links)
+    browser.click("#gallery .tile")
+    assert browser.run("$('viewer-position').textContent") == "1 / 150"
+    assert browser.problems == []
+
+
+def test_large_cluster_of_which_the_page_holds_a_sample(browser: Any, many_images: Path) -> None:
+    browser.open(many_images.with_name("sample.html"), width=390)
+    browser.run("location.hash = 'cluster-0'")
+    browser.until("detail.cluster === 0")
+    tiles, names = browser.run("[galleryOf('typical', 0).tiles.length, galleryOf('typical', 0).names.length]")
+    assert tiles + names < 150
+    about = browser.run("$('detail-about').textContent")
+    assert f"Pictures of {tiles} of 150; {names} others are listed below by name. The file labels.csv lists" in about
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+    assert browser.problems == []
 
 
 def test_viewer_by_keyboard(page: Any) -> None:
@@ -302,3 +352,41 @@ def test_injected_scripts_are_blocked(browser: Any, with_images: Path) -> None:
     )
     browser.until_problem("Content Security Policy")
     assert browser.run("window.hacked === undefined")
+
+
+def test_fifty_loads_without_an_error(browser: Any, with_images: Path) -> None:
+    """Windows may be very narrow while they are opened; the map must be drawn correctly once they are not."""
+    for load in range(50):
+        browser.open(with_images, width=(1280, 390, 80, 40, 1)[load % 5], height=(900, 60, 1)[load % 3])
+        browser.run("$('map').scrollIntoView()")
+        browser.settle()
+        assert browser.problems == [], f"load {load}"
+    browser.send("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
+    browser.until(f"new Set({PIXELS}).size > 50")
+    assert browser.problems == []
+
+
+def test_map_that_is_hidden_at_first(browser: Any, with_images: Path) -> None:
+    """As in an inactive tab of another page: the canvas has no size until it is shown."""
+    browser.open(with_images)
+    browser.run("$('canvas-box').style.display = 'none'")
+    browser.settle()
+    browser.run("setHighlight({ cluster: 1 })")
+    browser.settle()
+    browser.run("setHighlight({ cluster: null }); $('canvas-box').style.display = ''; $('map').scrollIntoView()")
+    browser.until("$('canvas').width > 0")
+    browser.until(f"new Set({PIXELS}).size > 50")
+    assert browser.problems == []
+
+
+def test_thumbnail_that_cannot_be_decoded(browser: Any, with_images: Path, tmp_path: Path) -> None:
+    """Its square stays coloured; the others are drawn."""
+    text = with_images.read_text(encoding="utf-8")
+    broken = re.sub(r'("thumbnails">\{"\d+":")([\w+/=]+)', lambda match: match[1] + match[2][:80], text)
+    assert broken != text
+    path = tmp_path / "report.html"
+    path.write_text(broken, encoding="utf-8")
+    browser.open(path)
+    browser.run("$('map').scrollIntoView()")
+    browser.until(f"new Set({PIXELS}).size > 50")
+    assert browser.problems == []

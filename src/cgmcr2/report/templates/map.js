@@ -182,7 +182,7 @@ if (data.map) {
     if (index < 0) return;
     tip.replaceChildren(
       ...(thumbnails[index] ? [el("img", { src: thumbnailUrl(index), alt: "" })] : []),
-      el("p", {}, mark(labels[index]), el("bdi", { textContent: data.names[labels[index]] }), ` ${caption(index)}`,
+      el("p", {}, mark(labels[index]), el("bdi", { textContent: data.names[labels[index]] }), " ", ...caption(index),
         el("bdi", { className: "file", textContent: data.ids[index] })));
     const x = px(index), y = py(index), width = tip.offsetWidth, height = tip.offsetHeight || 210;
     const left = x + 18 + width < state.width ? x + 18 : x - 18 - width;

@@ -73,13 +73,14 @@ const baseName = (id) => id.slice(id.lastIndexOf("/", id.length - 2) + 1);
 
 function caption(index) {
   const probability = percent(confidence[index]);
-  return runnerUp && margin[index] < 5000 ? `${probability} · or ${data.names[runnerUp[index]]}` : probability;
+  if (!runnerUp || margin[index] >= 5000) return [probability];
+  return [`${probability} · or `, el("bdi", { textContent: data.names[runnerUp[index]] })];
 }
 
 function tile(index, gallery, withCaption) {
   const description = `${data.ids[index]}, ${data.names[labels[index]]}, ${percent(confidence[index])}`;
   const button = el("button", { type: "button", className: "tile", title: data.ids[index], "aria-label": description }, preview(index));
-  if (withCaption) button.append(el("span", { className: "caption", textContent: caption(index) }));
+  if (withCaption) button.append(el("span", { className: "caption" }, ...caption(index)));
   button.addEventListener("click", () => view(gallery, gallery.indexOf(index)));
   return button;
 }
