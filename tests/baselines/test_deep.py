@@ -1,12 +1,14 @@
-"""The training loop: batches, epochs, gradients, divergence, seeds; and the helpers for training."""
+"""The training loop (batches, epochs, gradients, divergence, seeds) and its helpers."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from cgmcr2.baselines.deep import NeighbourSampler, ema_teacher, seeded, train
+from cgmcr2.baselines.deep import NeighbourSampler, TrainingOptions, ema_teacher, seeded, train
 
 
 def test_each_epoch_visits_every_row_once_in_batches_of_at_least_two() -> None:
@@ -16,33 +18,35 @@ def test_each_epoch_visits_every_row_once_in_batches_of_at_least_two() -> None:
         batches.append(rows)
         return network.weight.sum()
 
-    history = train(network, loss, 10, epochs=2, batch_size=3, lr=0.0)
+    history = train(network, loss, 10, TrainingOptions(epochs=2, batch_size=3, lr=0.0))
     assert len(history) == 2
     assert sorted(len(rows) for rows in batches) == [2] * 4 + [3] * 4
     assert sorted(torch.cat(batches[:4]).tolist()) == sorted(torch.cat(batches[4:]).tolist()) == list(range(10))
     assert torch.cat(batches[:4]).tolist() != torch.cat(batches[4:]).tolist()
 
 
-def test_epochs_are_added_up_to_min_steps() -> None:
+def test_epochs_are_increased_to_reach_min_steps() -> None:
     network = nn.Linear(1, 1)
-    options = {"batch_size": 2, "lr": 0.0, "min_steps": 7}
-    assert len(train(network, lambda rows: network.weight.sum(), 4, epochs=1, **options)) == 4
-    assert train(network, lambda rows: network.weight.sum(), 4, epochs=0, **options) == []
+    options = TrainingOptions(epochs=1, batch_size=2, lr=0.0, min_steps=7)
+    assert len(train(network, lambda rows: network.weight.sum(), 4, options)) == 4
+    assert train(network, lambda rows: network.weight.sum(), 4, dataclasses.replace(options, epochs=0)) == []
 
 
 def test_loss_decreases_and_frozen_parameters_stay() -> None:
     network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
     network[0].requires_grad_(False)
     X, before = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)), network[0].weight.clone()
-    history = train(network, lambda rows: network(X[rows]).square().mean(), 20, epochs=30, batch_size=8, lr=0.05)
+    options = TrainingOptions(epochs=30, batch_size=8, lr=0.05)
+    history = train(network, lambda rows: network(X[rows]).square().mean(), 20, options)
     assert history[-1] < 0.2 * history[0]
     assert torch.equal(network[0].weight, before)
 
 
 def test_non_finite_loss_raises() -> None:
     network = nn.Linear(1, 1)
-    with pytest.raises(FloatingPointError, match="The training of x diverged in step 0"):
-        train(network, lambda rows: network.weight.sum() * torch.nan, 4, epochs=1, batch_size=2, lr=0.1, title="x")
+    options = TrainingOptions(epochs=1, batch_size=2, lr=0.1, desc="x")
+    with pytest.raises(FloatingPointError, match=r"x diverged at step 0 \(loss nan\)"):
+        train(network, lambda rows: network.weight.sum() * torch.nan, 4, options)
 
 
 def test_seeded_restores_the_global_generator() -> None:

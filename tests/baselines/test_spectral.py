@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cgmcr2._arrays import unit_rows
-from cgmcr2.baselines.spectral import SIGMAS, SIZES, Spectral, edge_weights, fit_graph, neighbours
+from cgmcr2.baselines.spectral import NEIGHBOURS, SIGMAS, Spectral, edge_weights, fit_graph, neighbours
 
 
 def cone_rows(n: int = 60, D: int = 6, seed: int = 0) -> np.ndarray:
@@ -57,7 +57,7 @@ def test_new_rows_get_the_cluster_of_their_neighbours() -> None:
 def test_search_keeps_the_graph_of_largest_gap_and_all_labels() -> None:
     model = Spectral(3, search=True, n_init=1).fit(cone_rows())
     assert len(model.candidates_) >= 2 * len(SIGMAS)
-    assert {s for _, s in model.candidates_} <= set(SIZES)
+    assert {s for _, s in model.candidates_} <= set(NEIGHBOURS)
     gap, labels = max(model.candidates_.values(), key=lambda item: item[0])
     assert gap == model.eigengap_
     assert (labels == model.labels_).all()

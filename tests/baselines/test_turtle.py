@@ -14,16 +14,16 @@ from cgmcr2.evaluation.metrics import clustering_accuracy
 
 def test_loss_equals_loops() -> None:
     generator = torch.Generator().manual_seed(0)
-    scores = [torch.randn(4, 3, generator=generator, dtype=torch.float64) for _ in range(2)]
+    logits = [torch.randn(4, 3, generator=generator, dtype=torch.float64) for _ in range(2)]
     P = [torch.randn(4, 3, generator=generator, dtype=torch.float64).softmax(1) for _ in range(2)]
     fit = 0.0
-    for space in scores:
+    for space in logits:
         for i in range(4):
             log_p = [float(space[i, c]) - math.log(sum(math.exp(float(v)) for v in space[i])) for c in range(3)]
             fit -= sum(float(P[0][i, c] + P[1][i, c]) / 2 * log_p[c] for c in range(3)) / 4
     entropy = -sum(q * math.log(q) for part in P for q in part.mean(0).tolist())
-    assert math.isclose(float(fit_loss(scores, (P[0] + P[1]) / 2)), fit, rel_tol=1e-9)
-    assert math.isclose(float(turtle_loss(scores, P, gamma=10.0)), fit - 10 * entropy, rel_tol=1e-9)
+    assert math.isclose(float(fit_loss(logits, (P[0] + P[1]) / 2)), fit, rel_tol=1e-9)
+    assert math.isclose(float(turtle_loss(logits, P, gamma=10.0)), fit - 10 * entropy, rel_tol=1e-9)
 
 
 def test_entropy_prevents_a_single_label() -> None:

@@ -1,4 +1,4 @@
-"""The methods that the paper compares with, on fixed features and with the estimator interface of ``CgMCR2``.
+"""Baselines: the methods that the paper compares with, as estimators on fixed features.
 
 >>> list(METHODS)[:3]
 ['k-means', 'spherical-k-means', 'spectral']
@@ -57,7 +57,23 @@ METHODS: Mapping[str, type[Baseline]] = _Methods()
 
 
 def make(name: str, n_clusters: int = 10, random_state: int = 0, **parameters: Any) -> Baseline:
-    """Create the method called ``name``. Parameters that are not given keep their published values."""
+    """Create an estimator by name.
+
+    Parameters
+    ----------
+    name : str
+        Key of ``METHODS``.
+    n_clusters : int
+        Number of clusters.
+    random_state : int
+        Random seed.
+    **parameters
+        Parameters of the method; defaults are documented in its class.
+
+    Returns
+    -------
+    estimator : Baseline
+    """
     if name not in METHODS:
         raise ValueError(f"There is no method named {name!r}; choose one of {', '.join(METHODS)}.")
     method = METHODS[name]

@@ -27,7 +27,7 @@ Int64 = npt.NDArray[np.int64]
 Arrays = dict[str, npt.NDArray[Any]]
 
 FORMAT = 1
-NOT_SAVED = ("verbose", "device")  # parameters of the session, not of the model
+NOT_SAVED = ("verbose", "device")  # these parameters do not affect the model
 
 
 @dataclass(eq=False, repr=False)
@@ -35,7 +35,7 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Base class of all baselines.
 
     Subclasses are dataclasses, ``@dataclass(kw_only=True, eq=False, repr=False)``, whose fields are the method's
-    parameters: the generated ``__init__`` stores them, as scikit-learn requires. Subclasses implement
+    parameters; the generated ``__init__`` stores them unchanged, as scikit-learn requires. Subclasses implement
 
     - ``_fit(X, seed) -> labels`` for ``X (n, D)``, float32 and finite, with n >= 2 and n >= k;
     - ``_predict(X) -> labels`` of new rows, or ``can_predict = False``;
@@ -43,19 +43,24 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_clusters : number of clusters k
-    random_state : random seed
-    verbose : show progress
+    n_clusters : int
+        Number of clusters k.
+    random_state : int
+        Random seed.
+    verbose : bool
+        Show a progress bar.
 
     Attributes
     ----------
-    labels_ : (n,) cluster of each training row
-    n_features_in_ : int, D
+    labels_ : ndarray of shape (n,)
+        Cluster of each training row.
+    n_features_in_ : int
+        Width D of the features.
     """
 
-    name: ClassVar[str]  # in METHODS and in tables
+    name: ClassVar[str]  # key in METHODS, and the name shown in tables
     reference: ClassVar[str]  # the paper that proposed the method
-    can_predict: ClassVar[bool] = True
+    can_predict: ClassVar[bool] = True  # False if the method clusters the training rows only
 
     n_clusters: int = 10
     _: KW_ONLY

@@ -1,4 +1,4 @@
-"""Base classes and the training loop of the baselines that train a network."""
+"""Base classes and training loop of the deep baselines."""
 
 from __future__ import annotations
 
@@ -21,26 +21,28 @@ from cgmcr2.training.batches import Batches
 
 from .base import Arrays, Baseline, Float32, Int64
 
-PREDICT_ROWS = 4096  # rows per block of a prediction
+PREDICT_ROWS = 4096  # rows per prediction batch
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DeepBaseline(Baseline):
-    """Base class of the baselines that train a network. Subclasses implement
+    """Base class of the deep baselines. Subclasses implement
 
     - ``_build(D) -> network``: the untrained network for features of width D; depends on parameters only;
     - ``_train(network, X, seed)``: train it in place on ``X (n, D)``, a float32 tensor on the chosen device;
-    - ``_scores(network, X) -> (n, k)``, if ``network(X)`` does not return the scores of the clusters.
+    - ``_logits(network, X) -> (n, k)``, if ``network(X)`` does not return the cluster logits.
 
-    torch's global generator is seeded during ``_build`` and ``_train``.
+    ``_build`` and ``_train`` run under a seeded global generator.
 
     Parameters
     ----------
-    device : "auto" or a name of torch
+    device : str
+        "auto" or a torch device string.
 
     Attributes
     ----------
-    network_ : the trained network
+    network_ : nn.Module
+        The trained network.
     """
 
     device: str = "auto"
@@ -51,9 +53,9 @@ class DeepBaseline(Baseline):
     def _train(self, network: nn.Module, X: Tensor, seed: int) -> None:
         raise NotImplementedError
 
-    def _scores(self, network: nn.Module, X: Tensor) -> Tensor:
-        scores: Tensor = network(X)
-        return scores
+    def _logits(self, network: nn.Module, X: Tensor) -> Tensor:
+        logits: Tensor = network(X)
+        return logits
 
     def _fit(self, X: Float32, seed: int) -> Int64:
         self._fit_network(X, seed)
@@ -67,7 +69,7 @@ class DeepBaseline(Baseline):
         self.network_.eval()
 
     def _predict(self, X: Float32) -> Int64:
-        return in_blocks(lambda block: self._scores(self.network_, block).argmax(-1), self.network_, X).numpy()
+        return apply_in_batches(lambda batch: self._logits(self.network_, batch).argmax(-1), self.network_, X).numpy()
 
     def _state(self) -> Arrays:
         return {name: tensor.detach().cpu().numpy() for name, tensor in self.network_.state_dict().items()}
@@ -80,98 +82,119 @@ class DeepBaseline(Baseline):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MinibatchBaseline(DeepBaseline):
-    """Base class of the baselines that are trained on minibatches for a number of epochs.
+    """Base class of the deep baselines that are trained on minibatches for a number of epochs.
 
     Parameters
     ----------
-    batch_size : rows per batch
-    lr : learning rate
-    min_steps : epochs are added until training has this many steps
+    lr : float
+        Learning rate.
+    min_steps : int
+        Minimum number of steps; epochs are increased to reach it.
 
     Attributes
     ----------
-    history_ : mean loss of each epoch
+    history_ : list of float
+        Mean loss of each epoch.
     """
 
-    batch_size: int | None = 512
     lr: float = 1e-3
     min_steps: int = 0
 
-    def _minimise(self, network: nn.Module, loss: Callable[[Tensor], Tensor], n: int, **options: Any) -> list[float]:
-        """Call ``train`` with this estimator's parameters; ``options`` take precedence."""
-        defaults = {
-            "batch_size": self.batch_size,
-            "lr": self.lr,
-            "min_steps": self.min_steps,
-            "verbose": self.verbose,
-            "title": self.name,
-        }
-        return train(network, loss, n, **{**defaults, **options})
+    def _run_training(
+        self, network: nn.Module, loss: Callable[[Tensor], Tensor], n: int, **options: Any
+    ) -> list[float]:
+        """Call ``train`` with the given ``TrainingOptions``; the defaults are this estimator's parameters."""
+        defaults = {"lr": self.lr, "min_steps": self.min_steps, "verbose": self.verbose, "desc": self.name}
+        return train(network, loss, n, TrainingOptions(**{**defaults, **options}))
 
 
-def train(
-    network: nn.Module,
-    loss: Callable[[Tensor], Tensor],
-    n: int,
-    *,
-    epochs: int,
-    batch_size: int,
-    lr: float,
-    min_steps: int = 0,
-    weight_decay: float = 0.0,
-    seed: int = 0,
-    optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
-    schedule: Callable[[float], float] | None = None,
-    after_step: Callable[[], None] | None = None,
-    verbose: bool = False,
-    title: str = "training",
-) -> list[float]:
-    """Minimise ``loss(rows)`` over the parameters of ``network`` that require a gradient.
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Options of ``train``.
 
-    Args:
-        network: network to train.
-        loss: loss of a batch, given the indices (b,) of its rows on the network's device.
-        n: number of rows. Each epoch visits them once in random order.
-        epochs: passes over the rows; 0 skips training.
-        batch_size: largest batch; see :func:`steps_per_epoch`.
-        lr: learning rate.
-        min_steps: epochs are added until training has this many steps.
-        weight_decay: weight decay of the optimizer.
-        seed: seed of the order of the rows.
-        optimizer: creates the optimizer from parameters, ``lr`` and ``weight_decay``.
-        schedule: factor of the learning rate, given the fraction of the steps done.
-        after_step: called after each step, for example to update a teacher.
-        verbose: show progress.
-        title: name of the training, for progress and error messages.
+    Parameters
+    ----------
+    epochs : int
+        Passes over the rows; 0 skips training.
+    batch_size : int
+        Maximum batch size; see ``steps_per_epoch``.
+    lr : float
+        Learning rate.
+    min_steps : int
+        Minimum number of steps; epochs are increased to reach it.
+    weight_decay : float
+        Weight decay of the optimiser.
+    seed : int
+        Random seed of the batches.
+    make_optimizer : callable
+        Creates the optimiser from parameters, ``lr`` and ``weight_decay``.
+    schedule : callable, optional
+        Learning-rate multiplier as a function of progress in [0, 1).
+    after_step : callable, optional
+        Called after each step, for example to update a teacher.
+    verbose : bool
+        Show a progress bar.
+    desc : str
+        Name of the training run in the progress bar and in error messages.
+    """
 
-    Returns:
+    epochs: int
+    batch_size: int
+    lr: float
+    min_steps: int = 0
+    weight_decay: float = 0.0
+    seed: int = 0
+    make_optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam
+    schedule: Callable[[float], float] | None = None
+    after_step: Callable[[], None] | None = None
+    verbose: bool = False
+    desc: str = "training"
+
+
+def train(network: nn.Module, loss: Callable[[Tensor], Tensor], n: int, options: TrainingOptions) -> list[float]:
+    """Minimise a loss over the parameters of ``network`` that require a gradient.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Network to train, in place.
+    loss : callable
+        Loss of a batch, given the indices (b,) of its rows on the network's device.
+    n : int
+        Number of rows. Each epoch visits them once in random order.
+    options : TrainingOptions
+        Length of the training run, optimiser and learning rate.
+
+    Returns
+    -------
+    history : list of float
         Mean loss of each epoch.
     """
     parameters = [p for p in network.parameters() if p.requires_grad]
     device = parameters[0].device
-    steps = steps_per_epoch(n, batch_size)
-    epochs = total_epochs(epochs, steps, min_steps)
-    batches = Batches(n, steps, mix(seed, 0))
-    descent = optimizer(parameters, lr=lr, weight_decay=weight_decay)
+    steps = steps_per_epoch(n, options.batch_size)
+    epochs = total_epochs(options.epochs, steps, options.min_steps)
+    batches = Batches(n, steps, mix(options.seed, 0))
+    optimizer = options.make_optimizer(parameters, lr=options.lr, weight_decay=options.weight_decay)
     history = []
-    with progress_bar(epochs * steps, desc=title, unit="steps", enabled=verbose) as bar:
+    with progress_bar(epochs * steps, desc=options.desc, unit="steps", enabled=options.verbose) as bar:
         for epoch in range(epochs):
             total = 0.0
             for step in range(epoch * steps, (epoch + 1) * steps):
-                if schedule is not None:
-                    for group in descent.param_groups:
-                        group["lr"] = lr * schedule(step / (epochs * steps))
+                if options.schedule is not None:
+                    for group in optimizer.param_groups:
+                        group["lr"] = options.lr * options.schedule(step / (epochs * steps))
                 value = loss(torch.from_numpy(batches.rows(step)).to(device))
                 if not torch.isfinite(value):
                     raise FloatingPointError(
-                        f"The training of {title} diverged in step {step} (the loss is {value.item()}); lower lr, or "
-                        "scale the features to unit length."
+                        f"{options.desc} diverged at step {step} (loss {value.item()}); lower lr, or scale the "
+                        "features to unit length."
                     )
-                descent.zero_grad(set_to_none=True)
+                optimizer.zero_grad(set_to_none=True)
                 value.backward()  # type: ignore[no-untyped-call]
-                descent.step()
-                if after_step is not None:
-                    after_step()
+                optimizer.step()
+                if options.after_step is not None:
+                    options.after_step()
                 total += value.item()
                 bar.update()
             history.append(total / steps)
@@ -180,7 +203,7 @@ def train(
 
 
 def steps_per_epoch(n: int, batch_size: int) -> int:
-    """Number of nearly equal batches of n rows: at most ``batch_size`` rows each, and at least 2, as BatchNorm needs.
+    """Number of batches per epoch: at most ``batch_size`` rows each, at least 2 (BatchNorm).
 
     >>> steps_per_epoch(10, 3), steps_per_epoch(3, 1)
     (4, 1)
@@ -197,17 +220,17 @@ def total_epochs(epochs: int, steps: int, min_steps: int) -> int:
     return max(epochs, math.ceil(min_steps / steps)) if epochs else 0
 
 
-def cosine_annealing(done: float) -> float:
-    """Cosine annealing of the learning rate from 1 to 0, a ``schedule`` for ``train``.
+def cosine_annealing(progress: float) -> float:
+    """Learning-rate multiplier of cosine annealing, from 1 at progress 0 to 0 at progress 1.
 
     >>> [round(cosine_annealing(t), 3) for t in (0.0, 0.5, 1.0)]
     [1.0, 0.5, 0.0]
     """
-    return 0.5 * (1 + math.cos(math.pi * done))
+    return 0.5 * (1 + math.cos(math.pi * progress))
 
 
 class NeighbourSampler:
-    """Random positives for training: one of the ``m`` nearest neighbours of each row of ``X (n, D)``, unit rows.
+    """Sample positives: one of the ``m`` nearest neighbours of each row of ``X (n, D)``, which has unit rows.
 
     >>> X = nn.functional.normalize(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]]), dim=1)
     >>> NeighbourSampler(X, 1)(torch.tensor([0, 3]))
@@ -223,17 +246,17 @@ class NeighbourSampler:
         return self.neighbours[rows, choice]
 
 
-def number_of_positives(n: int, n_clusters: int, n_neighbors: int) -> int:
-    """``n_neighbors``, reduced to a quarter of the mean cluster size, because most pairs would mix clusters otherwise.
+def n_positives(n: int, n_clusters: int, n_neighbors: int) -> int:
+    """``n_neighbors``, capped at a quarter of the mean cluster size, since more neighbours cross clusters.
 
-    >>> number_of_positives(6000, 10, 50), number_of_positives(1020, 102, 50)
+    >>> n_positives(6000, 10, 50), n_positives(1020, 102, 50)
     (50, 2)
     """
     return min(n_neighbors, n - 1, max(1, n // (4 * n_clusters)))
 
 
 def ema_teacher(student: nn.Module, momentum: float) -> AveragedModel:
-    """Copy of ``student`` whose parameters are an exponential moving average; buffers are copied.
+    """EMA copy of ``student``; buffers are copied, not averaged.
 
     Each ``teacher.update_parameters(student)`` sets ``teacher = momentum teacher + (1 - momentum) student``.
 
@@ -253,7 +276,9 @@ def ema_teacher(student: nn.Module, momentum: float) -> AveragedModel:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's global generators inside the context, and restore their state afterwards.
+    """Seed torch's global generators; afterwards, restore those that ``torch.random.fork_rng`` forks.
+
+    These are the generators of the CPU and of all devices of the accelerator (in older versions of torch, CUDA only).
 
     >>> with seeded(0):
     ...     a = torch.rand(1)
@@ -268,10 +293,10 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 @torch.inference_mode()
-def in_blocks(
-    function: Callable[[Tensor], Tensor], network: nn.Module, X: Float32 | Tensor, rows: int = PREDICT_ROWS
+def apply_in_batches(
+    function: Callable[[Tensor], Tensor], network: nn.Module, X: Float32 | Tensor, batch_size: int = PREDICT_ROWS
 ) -> Tensor:
-    """Apply ``function`` to blocks of rows of ``X (n, D)`` on the network's device; return the result on the CPU."""
+    """Apply ``function`` to batches of rows of ``X (n, D)`` on the network's device; return the result on the CPU."""
     device = next(network.parameters()).device
     X = torch.from_numpy(np.require(X, requirements="W")) if isinstance(X, np.ndarray) else X
-    return torch.cat([function(X[i : i + rows].to(device)).cpu() for i in range(0, len(X), rows)])
+    return torch.cat([function(X[i : i + batch_size].to(device)).cpu() for i in range(0, len(X), batch_size)])

@@ -25,27 +25,36 @@ class EnSC(Baseline):
 
     then apply spectral clustering to ``(|C| + |C|') / 2``, with the rows of ``C`` scaled to unit length. Each problem
     is solved on a small active set by scikit-learn's coordinate descent, which gives the oracle point
-    :math:`\delta = \beta (x_j - X'c)`. Rows with :math:`|x_i' \delta| \le \tau` are not in the solution; the others
-    join the active set. When none is left, the solution is exact for all n rows. The cost is about ``n^2 D``.
+    :math:`\delta = \beta (x_j - X'c)`. Rows with :math:`|x_i' \delta| \le \tau` have coefficient zero; the others join
+    the active set. When no row joins, the solution is exact for all n rows. The cost is about ``n^2 D``.
 
     EnSC clusters the training rows only and cannot predict new ones.
 
+    Differences from the authors' code: rows are processed in blocks; the elastic nets are solved by scikit-learn's
+    coordinate descent on cached Gram matrices (theirs: SPAMS, or scikit-learn's lasso, which supports tau = 1 only), to
+    a duality gap of 0.1 %; a row joins the active set if it exceeds tau by 1 %.
+
     Parameters
     ----------
-    tau : weight of the L1 norm; 1 is the lasso (sparse subspace clustering). The CgMCR² paper searches 0.9, 0.95, 1
-    beta : weight of the reconstruction error; the CgMCR² paper searches 1, 2, 5, 10, 50, 100, 200. With 50, a row has
-        hundreds of coefficients, of which n_nonzero are used, and the fit takes thirty times as long as with 10
-    relative : use ``beta_j = beta tau / max_i |x_i' x_j|``, that is, ``beta`` times the smallest value with a nonzero
-        solution, as the authors' code does; otherwise ``beta_j = beta``
-    n_nonzero : coefficients of each row used in the graph, the largest ones
-    candidates : size of the initial active set, the most similar rows
-    max_rounds : most updates of an active set
-    n_init : initialisations of k-means
+    tau : float
+        Weight of the L1 norm; 1 is the lasso (sparse subspace clustering). The CgMCR² paper searches 0.9, 0.95, 1.
+    beta : float
+        Weight of the reconstruction error. The CgMCR² paper searches 1, 2, 5, 10, 50, 100, 200. At 50, a row has
+        hundreds of nonzero coefficients, and the fit takes thirty times as long as at 10.
+    relative : bool
+        If True, ``beta_j = beta tau / max_i |x_i' x_j|``: a multiple of the smallest value with a nonzero solution, as
+        in the authors' code. If False, ``beta_j = beta``.
+    n_nonzero : int
+        Number of largest coefficients of each row that form the graph.
+    candidates : int
+        Size of the initial active set, which consists of the most similar rows.
+    max_rounds : int
+        Maximum number of updates of an active set.
+    n_init : int
+        Initialisations of k-means.
 
-    Differences from the authors' code: rows are processed in blocks; the elastic nets are solved by scikit-learn's
-    coordinate descent on Gram matrices kept between rounds (theirs: SPAMS, or scikit-learn's lasso, which supports
-    tau = 1 only), to a duality gap of 0.1 %; a row joins the active set if it exceeds tau by 1 %.
-
+    Examples
+    --------
     >>> X = np.repeat(np.eye(3), 5, axis=0) + 0.1 * np.random.default_rng(0).random((15, 3))
     >>> len(set(EnSC(3).fit_predict(X)))
     3

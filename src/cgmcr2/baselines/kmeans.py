@@ -19,15 +19,20 @@ from .base import Arrays, Baseline, Float32, Int64
 class KMeans(Baseline):
     """k-means: ``min sum_i |x_i - c_{y_i}|^2`` by Lloyd's algorithm with k-means++ initialisation.
 
-    scikit-learn's k-means, by default on rows scaled to unit length, because similarity of encoder features is usually
-    measured by their cosine.
+    This is scikit-learn's k-means, by default on rows scaled to unit length, because cosine is the usual similarity of
+    encoder features.
 
     Parameters
     ----------
-    n_init : number of initialisations; the result of lowest inertia is kept
-    max_iter : iterations of one initialisation
-    normalize : scale rows to unit length first
+    n_init : int
+        Number of initialisations; the result of lowest inertia is kept.
+    max_iter : int
+        Maximum number of iterations per initialisation.
+    normalize : bool
+        Scale rows to unit length first.
 
+    Examples
+    --------
     >>> X = np.repeat(np.eye(3), 5, axis=0)
     >>> len(set(KMeans(3).fit_predict(X)))
     3
@@ -70,9 +75,13 @@ class SphericalKMeans(Baseline):
 
     Parameters
     ----------
-    n_init : number of initialisations; the result of largest objective is kept
-    max_iter : iterations of one initialisation
+    n_init : int
+        Number of initialisations; the result of largest objective is kept.
+    max_iter : int
+        Maximum number of iterations per initialisation.
 
+    Examples
+    --------
     >>> X = np.repeat(np.eye(3), 5, axis=0) * np.arange(1, 16)[:, None]
     >>> len(set(SphericalKMeans(3).fit_predict(X)))
     3

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
 
 from .base import Arrays, Float32, Int64
-from .deep import MinibatchBaseline, in_blocks
+from .deep import MinibatchBaseline, apply_in_batches
 from .spectral import NystromMap, fit_graph, neighbours
 
 CANDIDATES = (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200)
@@ -33,25 +33,35 @@ class MLC(MinibatchBaseline):
     alone; afterwards the cluster head is initialised as a copy of the feature head. The final clusters are a normalized
     cut of the neighbour graph of ``C``.
 
-    Parameters
-    ----------
-    hidden_dim, embedding_dim : width of the trunk (the authors' 4096) and of both heads
-    eps : distortion; the authors' eps^2 = 0.1
-    eta : temperature of the Sinkhorn iteration
-    sinkhorn_steps : row or column normalisations of the Sinkhorn iteration
-    mu : weight of the regulariser; 0.05 in the authors' code
-    warmup : epochs on -R alone
-    epochs : epochs on the full objective
-    batch_size, lr, weight_decay : of Adam
-    min_steps : epochs are added until training has this many steps, and the warm-up a tenth of it. More is not better:
-        on Flowers-102, 200 steps gave an accuracy of 56 %, and 40 steps (ten epochs) 68 %
-    s : neighbours of each row in the final graph
-
     Differences from the authors' code: Adam (theirs: SGD with momentum); batches of 512, width 1024 and 1 + 10 epochs
     (theirs: 1,000 to 2,000, 4096 and up to 30); the warm-up is counted in epochs; the final graph has the s largest
     cosine similarities of ``C`` over all rows (theirs: the dense ``Pi`` of one batch); new rows are labelled by the
     Nyström extension.
 
+    Parameters
+    ----------
+    hidden_dim, embedding_dim : int
+        Width of the trunk (the authors' 4096) and of both heads.
+    eps : float
+        Distortion; the authors' eps^2 = 0.1.
+    eta : float
+        Temperature of the Sinkhorn iteration.
+    sinkhorn_steps : int
+        Row or column normalisations of the Sinkhorn iteration.
+    mu : float
+        Weight of the regulariser; 0.05 in the authors' code.
+    warmup, epochs : int
+        Epochs on -R alone, and on the full objective.
+    batch_size, lr, weight_decay
+        Batch size, learning rate and weight decay of Adam.
+    min_steps : int
+        Minimum number of steps; epochs are increased to reach it, and the warm-up to reach a tenth of it. More steps
+        are not better: on Flowers-102, 200 steps gave an accuracy of 56 %, and 40 steps (ten epochs) 68 %.
+    s : int
+        Neighbours of each row in the final graph.
+
+    Examples
+    --------
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))
     >>> MLC(3, hidden_dim=16, embedding_dim=8, epochs=1).fit_predict(X).shape
     (60,)
@@ -88,20 +98,27 @@ class MLC(MinibatchBaseline):
             return mlc_loss(Z, C, self.eps, self.eta, self.sinkhorn_steps, self.mu)
 
         network.cluster.requires_grad_(False)
-        warmup_history = self._minimise(
+        warmup_history = self._run_training(
             network,
             expansion,
             len(X),
             epochs=self.warmup,
+            batch_size=self.batch_size,
             min_steps=self.min_steps // 10,
             weight_decay=self.weight_decay,
             seed=seed,
-            title=f"{self.name}, warm-up",
+            desc=f"{self.name}, warm-up",
         )
         network.cluster.load_state_dict(network.feature.state_dict())
         network.cluster.requires_grad_(True)
-        self.history_ = warmup_history + self._minimise(
-            network, objective, len(X), epochs=self.epochs, weight_decay=self.weight_decay, seed=seed + 1
+        self.history_ = warmup_history + self._run_training(
+            network,
+            objective,
+            len(X),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            weight_decay=self.weight_decay,
+            seed=seed + 1,
         )
 
     def _fit(self, X: Float32, seed: int) -> Int64:
@@ -120,7 +137,9 @@ class MLC(MinibatchBaseline):
 
     def _embed(self, X: Float32) -> tuple[Float32, Float32]:
         """Return the unit rows of the feature head and of the cluster head, (n, d) each."""
-        both = in_blocks(lambda rows: torch.cat(self.network_(F.normalize(rows, dim=1)), 1), self.network_, X).numpy()
+        both = apply_in_batches(
+            lambda rows: torch.cat(self.network_(F.normalize(rows, dim=1)), 1), self.network_, X
+        ).numpy()
         return both[:, : self.embedding_dim], np.ascontiguousarray(both[:, self.embedding_dim :])
 
     def _state(self) -> Arrays:
@@ -135,18 +154,29 @@ class MLC(MinibatchBaseline):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CPP(MLC):
-    """CPP: MLC on features of a pre-trained encoder, which can also choose the number of clusters.
+    """CPP: MLC on features of a pre-trained encoder, with optional choice of the number of clusters.
 
-    With ``n_clusters="auto"``, the embedding is clustered with each number of ``candidates``, and the number with the
-    smallest coding length is used (``coding_length``). All lengths are in ``coding_lengths_``, the number used in
-    ``n_clusters_``.
+    With ``n_clusters="auto"``, the embedding is clustered for each of ``candidates``, and the number of clusters with
+    the smallest ``coding_length`` is used.
 
-    Parameters and differences from the authors' code are those of ``MLC``, and
+    All other parameters, and the differences from the authors' code, are those of ``MLC``.
 
     Parameters
     ----------
-    candidates : numbers of clusters to try; those above n / 2 are skipped
+    n_clusters : int or "auto"
+        Number of clusters.
+    candidates : sequence of int
+        Numbers of clusters to try; those above n / 2 are skipped.
 
+    Attributes
+    ----------
+    n_clusters_ : int
+        Number of clusters used.
+    coding_lengths_ : dict of int to float
+        Coding length for each number of clusters that was tried.
+
+    Examples
+    --------
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))
     >>> CPP(3, hidden_dim=16, embedding_dim=8, epochs=1).fit_predict(X).shape
     (60,)
@@ -224,7 +254,7 @@ def mlc_loss(Z: Tensor, C: Tensor, eps: float, eta: float, sinkhorn_steps: int, 
 
 
 def coding_length(Z: Float32, labels: Int64, eps: float) -> float:
-    """Nats needed to encode ``Z (n, d)`` cluster by cluster up to distortion eps, and the labels (n,).
+    """Nats needed to encode the labels (n,), and ``Z (n, d)`` cluster by cluster up to distortion eps.
 
     ``sum_l (n_l + d)/2 logdet(I + d/(n_l eps^2) Z_l'Z_l) - n_l log(n_l/n)`` (Ma et al., TPAMI 2007).
 

@@ -24,19 +24,7 @@ class NeuNcut(MinibatchBaseline):
     .. math:: \min_\Phi \; \mathrm{tr}(H'LH) + \frac{\gamma}{2} \|H'DH - I\|_F^2, \qquad
               H = \Pi\,\mathrm{diag}(\Pi'\mathrm{deg})^{-1/2}, \; \Pi = \mathrm{softmax}(f(X; \Phi))
 
-    on centred unit rows, with the affinity of the features. It is the cluster module that CgMCR² builds on.
-
-    Parameters
-    ----------
-    hidden_dim, depth : width and number of the hidden layers, Linear-ReLU; the authors' 512 and 2
-    affinity : "cosine_topk" (CgMCR²'s) or "gaussian" (the authors')
-    s : entries of the affinity kept in each row; None keeps all, as the authors do
-    sigma : bandwidth of the Gaussian kernel
-    gamma : weight of the penalty
-    penalty : "squared" as above (the paper's), or "norm" ``gamma |H'DH - I|_F / k`` (the released code's), for which a
-        fixed gamma loses effect as 1/sqrt(k)
-    epochs, batch_size, lr, weight_decay : of Adam with cosine annealing
-    min_steps : epochs are added until training has this many steps
+    on centred unit rows, where A is the affinity of the features. It is the cluster module that CgMCR² builds on.
 
     Differences from the authors' code: they use a dense Gaussian affinity with sigma = 3 on scattering features, the
     norm penalty with gamma = 40, and 300 epochs with batches of 1,000 (``NeuNcut(affinity="gaussian", s=None,
@@ -45,6 +33,28 @@ class NeuNcut(MinibatchBaseline):
     rate of 1e-3 (theirs: 5e-3) and 60 epochs. They centre one of their data sets; without centring, most clusters of
     encoder features become empty.
 
+    Parameters
+    ----------
+    hidden_dim, depth : int
+        Width and number of the hidden layers, Linear-ReLU; the authors' 512 and 2.
+    affinity : {"cosine_topk", "gaussian"}
+        CgMCR²'s affinity or the authors'.
+    s : int or None
+        Entries of the affinity kept in each row; None keeps all, as the authors do.
+    sigma : float
+        Bandwidth of the Gaussian kernel.
+    gamma : float
+        Weight of the penalty.
+    penalty : {"squared", "norm"}
+        "squared" as above (the paper's), or "norm" for ``gamma |H'DH - I|_F / k`` (the released code's), whose effect
+        decreases as 1/sqrt(k) for a fixed gamma.
+    epochs, batch_size, lr, weight_decay
+        Length of the training run, batch size, learning rate and weight decay of Adam with cosine annealing.
+    min_steps : int
+        Minimum number of steps; epochs are increased to reach it.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))
     >>> NeuNcut(3, epochs=5, min_steps=0).fit_predict(X).shape
@@ -89,11 +99,12 @@ class NeuNcut(MinibatchBaseline):
                 A = cosine_topk(batch, self.s if self.s is not None else len(batch))
             return normalized_cut(classifier(batch).softmax(-1), A, self.gamma, penalty=self.penalty)
 
-        self.history_ = self._minimise(
+        self.history_ = self._run_training(
             network,
             loss,
             len(X),
             epochs=self.epochs,
+            batch_size=self.batch_size,
             weight_decay=self.weight_decay,
             seed=seed,
             schedule=cosine_annealing,
@@ -101,7 +112,7 @@ class NeuNcut(MinibatchBaseline):
 
 
 class Centred(nn.Module):
-    """Unit rows minus their mean ``(D,)``, scaled so that the mean square of the entries is 1; no parameters."""
+    """Scale to unit rows, subtract ``mean (D,)``, and rescale so that the mean square of each row is 1."""
 
     mean: Tensor
 

@@ -21,29 +21,41 @@ class NMCE(MinibatchBaseline):
     Stage 1 trains the embedding with the coding rate and the similarity of two views of each row; stage 2 trains the
     cluster head and the feature head with the trunk fixed; stage 3 trains all layers:
 
-    .. math:: \text{1: } -R(Z)/2 - \lambda\, \overline{z'z''} \qquad
+    .. math:: \text{1: } -R(Z)/2 - \lambda\, \overline{\langle z, z' \rangle} \qquad
               \text{2, 3: } (R_c(\bar Z, \bar\Pi) - R(\bar Z))/2
 
-    where ``Z`` and ``Z''`` are the embeddings of both views, a bar denotes their mean (scaled to unit rows), and ``Pi``
-    are Gumbel-softmax memberships.
-
-    Parameters
-    ----------
-    hidden_dim, embedding_dim : width of the trunk (the authors' 4096) and of Z
-    eps : distortion; eps^2 = 0.2 in the authors' command
-    pull : lambda, weight of the similarity in stage 1; 30 in the authors' command
-    n_neighbors : the second view of a row is one of this many nearest neighbours; 0 trains without a second view
-    temperature : of the Gumbel-softmax
-    epochs : of the three stages
-    batch_size, lr, weight_decay : of Adam, with cosine annealing in each stage; stage 3 uses a tenth of lr
-    min_steps : epochs are added to each stage until it has this many steps
+    where ``z`` and ``z'`` are the embeddings of the two views of a row (their similarity is averaged over all rows),
+    ``Pi`` are Gumbel-softmax memberships, and ``Z`` and ``Pi`` with a bar are means over both views, with mean
+    embeddings scaled to unit length.
 
     Differences from the authors' code: features cannot be augmented, so the second view is a nearest neighbour (by
     cosine similarity, among at most a tenth of the mean cluster size); Adam instead of LARS; 5 + 10 + 10 epochs and
     width 1024 instead of 600 + 100 + 100 and 4096; the learning rate of stage 3 is a tenth of stage 2's (theirs: a
     hundredth, for ten times as many epochs). Of the learning rates 1e-3, 3e-3 and 1e-2, tried on AID, digits and 1,600
-    rows of CIFAR-100, 3e-3 was best on AID and leaves few clusters empty when there are many. Predictions use no noise.
+    rows of CIFAR-100, 3e-3 was best on AID and left few of many clusters empty. Predictions use no Gumbel noise.
 
+    Parameters
+    ----------
+    hidden_dim, embedding_dim : int
+        Width of the trunk (the authors' 4096) and of Z.
+    eps : float
+        Distortion; eps^2 = 0.2 in the authors' command.
+    pull : float
+        Weight lambda of the similarity in stage 1; 30 in the authors' command.
+    n_neighbors : int
+        Number of nearest neighbours from which the second view of a row is drawn; 0 trains without a second view.
+    temperature : float
+        Temperature of the Gumbel-softmax.
+    epochs : tuple of int
+        Epochs of the three stages.
+    batch_size, lr, weight_decay
+        Batch size, learning rate and weight decay of Adam with cosine annealing in each stage; stage 3 uses a tenth of
+        lr.
+    min_steps : int
+        Minimum number of steps of each stage; epochs are increased to reach it.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))
     >>> NMCE(3, hidden_dim=16, embedding_dim=8, epochs=(1, 1, 1), min_steps=0).fit_predict(X).shape
@@ -68,7 +80,7 @@ class NMCE(MinibatchBaseline):
     def _build(self, D: int) -> nn.Module:
         return EmbeddingAndLogits(D, self.n_clusters, self.hidden_dim, self.embedding_dim)
 
-    def _scores(self, network: nn.Module, X: Tensor) -> Tensor:
+    def _logits(self, network: nn.Module, X: Tensor) -> Tensor:
         logits: Tensor = network(F.normalize(X, dim=1))[1]
         return logits
 
@@ -98,16 +110,17 @@ class NMCE(MinibatchBaseline):
         self.history_ = []
         for stage, (epochs, loss) in enumerate(zip(self.epochs, losses, strict=True)):
             network.trunk.requires_grad_(stage != 1)
-            self.history_ += self._minimise(
+            self.history_ += self._run_training(
                 network,
                 loss,
                 n,
                 epochs=epochs,
+                batch_size=self.batch_size,
                 lr=self.lr * (1, 1, 0.1)[stage],
                 weight_decay=self.weight_decay,
                 seed=seed + stage,
                 schedule=cosine_annealing,
-                title=f"{self.name}, stage {stage + 1}",
+                desc=f"{self.name}, stage {stage + 1}",
             )
 
 

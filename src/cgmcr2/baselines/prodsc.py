@@ -19,7 +19,7 @@ from cgmcr2.graphs.spectral import leading_eigenvectors
 from cgmcr2.objectives import coding_rate
 
 from .base import Arrays, Float32, Int64
-from .deep import PREDICT_ROWS, MinibatchBaseline, in_blocks, steps_per_epoch, total_epochs
+from .deep import PREDICT_ROWS, MinibatchBaseline, apply_in_batches, steps_per_epoch, total_epochs
 from .mlc import TwoHeads
 
 
@@ -100,16 +100,29 @@ class PRODSC(MinibatchBaseline):
 
     Parameters
     ----------
-    gamma, beta : weights of the second and third term; None chooses by the number of clusters
-    eta : temperature of the Sinkhorn iteration; None chooses by the number of clusters
-    sinkhorn_steps : row or column normalisations; the authors use 1, and 5 on one data set
-    hidden_dim, embedding_dim : width of the trunk and of both heads
-    epochs, batch_size, lr, weight_decay, momentum : of SGD
-    cluster_weight_decay : weight decay of the cluster head
-    min_steps : epochs are added until training has this many steps
-    warmup : fraction of the epochs on the first term alone
-    landmarks : most rows used for the spectral clustering
+    gamma, beta : float, optional
+        Weights of the second and third term; the default depends on the number of clusters.
+    eta : float, optional
+        Temperature of the Sinkhorn iteration; the default depends on the number of clusters.
+    sinkhorn_steps : int
+        Row or column normalisations; the authors use 1, and 5 on one data set.
+    hidden_dim, embedding_dim : int
+        Width of the trunk and of both heads.
+    epochs, lr, weight_decay, momentum
+        Length of the training run, learning rate, weight decay and momentum of SGD.
+    batch_size : int, optional
+        Default: 512 below 50 clusters, 1,024 otherwise.
+    cluster_weight_decay : float
+        Weight decay of the cluster head.
+    min_steps : int
+        Minimum number of steps; epochs are increased to reach it.
+    warmup : float
+        Fraction of the epochs on the first term alone.
+    landmarks : int
+        Maximum number of rows used for the spectral clustering.
 
+    Examples
+    --------
     >>> X = np.repeat(np.eye(3), 5, axis=0)
     >>> len(set(PRODSC(3, hidden_dim=64, min_steps=50).fit_predict(X)))
     3
@@ -162,24 +175,24 @@ class PRODSC(MinibatchBaseline):
             "batch_size": batch_size,
             "min_steps": 0,
             "weight_decay": self.weight_decay,
-            "optimizer": sgd,
+            "make_optimizer": sgd,
         }
 
         def loss(rows: Tensor) -> Tensor:
             Z, Y = network(X[rows])
             return prodsc_loss(Z, Y, k, **weights)
 
-        self._minimise(
+        self._run_training(
             network,
             lambda rows: rate_loss(network(X[rows])[0]),
             n,
             epochs=warmup_epochs,
             seed=seed,
-            title=f"{self.name}, warm-up",
+            desc=f"{self.name}, warm-up",
             **options,
         )
         network.cluster.load_state_dict(network.feature.state_dict())
-        self.history_ = self._minimise(
+        self.history_ = self._run_training(
             network,
             loss,
             n,
@@ -202,13 +215,13 @@ class PRODSC(MinibatchBaseline):
 
     def _cluster_rows(self, X: Float32) -> Float32:
         """Return the unit rows ``Y (n, d)`` of the cluster head."""
-        Y: Float32 = in_blocks(lambda block: self.network_(block)[1], self.network_, X).numpy()
+        Y: Float32 = apply_in_batches(lambda batch: self.network_(batch)[1], self.network_, X).numpy()
         return Y
 
     def _eigenvectors(self, Y: Float32) -> Float32:
         """Return the extended eigenvectors of ``Y (n, d)``, as unit rows (n, k)."""
-        blocks = np.split(Y, range(PREDICT_ROWS, len(Y), PREDICT_ROWS))
-        vectors = np.concatenate([np.abs(block @ self.landmarks_.T) @ self.extension_ for block in blocks])
+        batches = np.split(Y, range(PREDICT_ROWS, len(Y), PREDICT_ROWS))
+        vectors = np.concatenate([np.abs(batch @ self.landmarks_.T) @ self.extension_ for batch in batches])
         return np.asarray(unit_rows(vectors), dtype=np.float32)
 
     def _state(self) -> Arrays:
@@ -222,13 +235,12 @@ class PRODSC(MinibatchBaseline):
 
 
 def spectral_extension(Y: Float32, k: int, seed: int = 0) -> Float32:
-    """Nyström extension of the spectral embedding of ``Y (m, d)``: the matrix E (m, k) such that ``|yY'| E``, scaled to
-    unit length, is the embedding of a row y.
+    """Nyström extension of a spectral embedding: the matrix E (m, k) such that ``|yY'| E`` is the embedding of a row y.
 
-    The embedding is given by the k leading eigenvectors of ``deg^(-1/2) |YY'| deg^(-1/2)``; it is exact for the rows of
-    Y.
+    The rows of ``Y (m, d)`` are embedded by the k leading eigenvectors of ``deg^(-1/2) |YY'| deg^(-1/2)``. The
+    extension is exact for these rows, up to the lengths of the embedded rows.
     """
     A = np.abs(Y @ Y.T).astype(np.float64)
     values, vectors, scale = leading_eigenvectors(A, k, seed)
-    inverse = 1 / np.where(np.abs(values) > 1e-9, values, np.inf)  # directions of eigenvalue 0 are dropped
+    inverse = 1 / np.where(np.abs(values) > 1e-9, values, np.inf)  # eigenvectors with eigenvalue 0 are dropped
     return np.asarray(scale[:, None] * vectors * inverse, dtype=np.float32)

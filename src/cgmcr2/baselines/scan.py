@@ -1,4 +1,4 @@
-"""SCAN: neighbours share a cluster, clusters are balanced; then self-labelling."""
+"""SCAN: consistency of neighbours and balance of clusters, then self-labelling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .deep import MinibatchBaseline, NeighbourSampler, number_of_positives
+from .deep import MinibatchBaseline, NeighbourSampler, n_positives
 
 EPS = 1e-8  # lower bound of the argument of a logarithm
 
@@ -40,8 +40,8 @@ def scan_loss(P: Tensor, Q: Tensor, mu: float) -> Tensor:
 def self_label_loss(logits: Tensor, P: Tensor, threshold: float) -> Tensor:
     """Class-balanced cross-entropy of ``logits (b, k)`` with the pseudo-labels of ``P (b, k)``.
 
-    Only rows whose largest membership exceeds ``threshold`` count, and every cluster has the same weight. The loss is 0
-    if there is no such row.
+    Only rows whose largest membership exceeds ``threshold`` are used, and every cluster has the same weight. The loss
+    is 0 if there is no such row.
 
     >>> P = torch.tensor([[0.999, 0.001], [0.6, 0.4]])
     >>> bool(self_label_loss(torch.zeros(2, 2), P, 0.99).isclose(torch.tensor(2.0).log()))
@@ -91,37 +91,48 @@ class LinearHeads(nn.Module):
 class SCAN(MinibatchBaseline):
     """SCAN: semantic clustering by adopting nearest neighbours, on fixed features.
 
-    The first step trains several linear heads, with Q_i the memberships of a random nearest neighbour of row i (by
-    cosine similarity)::
+    The first stage trains several linear heads::
 
         min  - mean_i log <P_i, Q_i> - mu H(mean_i P_i)
 
-    The head of lowest loss over all rows is kept. The second step is self-labelling: rows whose largest membership
-    exceeds ``threshold`` are taken as labelled, and the head is trained on perturbed copies of them by a class-balanced
-    cross-entropy.
+    where P_i are the memberships of row i, Q_i those of a random nearest neighbour (by cosine similarity), and H is the
+    entropy. The head of lowest loss over all rows is kept. The second stage is self-labelling: rows whose largest
+    membership exceeds ``threshold`` are pseudo-labelled, and the head is trained on perturbed copies of them with a
+    class-balanced cross-entropy.
 
     Differences from the authors' code (github.com/wvangansbeke/Unsupervised-Classification): for small images they
-    train a ResNet with augmentations; for ImageNet they train linear heads in the first step: 10 heads, batches of 512,
-    100 epochs, 50 neighbours, mu = 5. Features cannot be augmented, so neighbours are the only positives, and
+    train a ResNet with augmentations; for ImageNet, the first stage trains 10 linear heads with batches of 512, 100
+    epochs, 50 neighbours and mu = 5. Features cannot be augmented, so neighbours are the only positives, and
     self-labelling perturbs features by ``dropout``. Their SGD with a learning rate of 5 on unit rows left clusters
-    empty (at best 79 of 102 used on Flowers-102), so features are standardised and the optimizer is Adam, as theirs is
-    for small images. Data with few rows per cluster use fewer neighbours, a quarter of the mean cluster size, because
-    most pairs would mix clusters otherwise. To be practical on a CPU, there are 20 epochs, and at least ``min_steps``
-    steps for small data. The entropy assumes clusters of equal size; SCAN fails on imbalanced data (the CgMCR² paper
-    reports it on Flowers-102).
+    empty (at best 79 of 102 used on Flowers-102), so features are standardised and the optimiser is Adam, as theirs is
+    for small images. The number of neighbours is capped at a quarter of the mean cluster size, since more neighbours
+    cross clusters. To be practical on a CPU, there are 20 epochs, and at least ``min_steps`` steps for small data. The
+    entropy assumes clusters of equal size; SCAN fails on imbalanced data (the CgMCR² paper reports this on
+    Flowers-102).
 
     Parameters
     ----------
-    mu : weight of the entropy; the CgMCR² paper searches 1 to 2000
-    n_neighbors : most neighbours of a row used as positives
-    n_heads : linear heads; the one of lowest loss is kept
-    epochs, batch_size : of the first step
-    lr : largest change of a logit in one step; Adam's learning rate is lr / D
-    min_steps : epochs are added until the first step has this many updates
-    self_label_epochs : epochs of the second step; 0 omits it
-    threshold : confidence above which a row is taken as labelled
-    dropout : fraction of the features dropped in the second step
+    mu : float
+        Weight of the entropy; the CgMCR² paper searches 1 to 2000.
+    n_neighbors : int
+        Maximum number of neighbours of a row used as positives.
+    n_heads : int
+        Number of linear heads; the one of lowest loss is kept.
+    epochs, batch_size : int
+        Length and batch size of the first stage.
+    lr : float
+        Maximum change of a logit in one step; Adam's learning rate is lr / D.
+    min_steps : int
+        Minimum number of steps of the first stage; epochs are increased to reach it.
+    self_label_epochs : int
+        Epochs of the second stage; 0 omits it.
+    threshold : float
+        Confidence above which a row is pseudo-labelled.
+    dropout : float
+        Fraction of the features dropped in the second stage.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 5, axis=0)
     >>> len(set(SCAN(3, min_steps=100, self_label_epochs=5).fit_predict(X)))
@@ -148,7 +159,7 @@ class SCAN(MinibatchBaseline):
     def _train(self, network: nn.Module, X: Tensor, seed: int) -> None:
         assert isinstance(network, LinearHeads)
         n, D = X.shape
-        m = number_of_positives(n, self.n_clusters, self.n_neighbors)
+        m = n_positives(n, self.n_clusters, self.n_neighbors)
         positives = NeighbourSampler(F.normalize(X, dim=1), m)
         network.standardise(X)
 
@@ -159,8 +170,14 @@ class SCAN(MinibatchBaseline):
             return scan_loss(P, Q, self.mu)
 
         lr = self.lr / D
-        self.history_ = self._minimise(
-            network, lambda rows: losses(rows).sum(), n, epochs=self.epochs, lr=lr, seed=seed
+        self.history_ = self._run_training(
+            network,
+            lambda rows: losses(rows).sum(),
+            n,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            lr=lr,
+            seed=seed,
         )
         with torch.no_grad():
             network.head = losses(torch.arange(n, device=X.device)).argmin()
@@ -171,13 +188,14 @@ class SCAN(MinibatchBaseline):
                 P = network(X[rows])[head].softmax(-1)
             return self_label_loss(network(F.dropout(X[rows], self.dropout))[head], P, self.threshold)
 
-        self._minimise(
+        self._run_training(
             network,
             self_label,
             n,
             epochs=self.self_label_epochs,
+            batch_size=self.batch_size,
             lr=lr,
             min_steps=0,
             seed=seed + 1,
-            title=f"{self.name}, self-labelling",
+            desc=f"{self.name}, self-labelling",
         )

@@ -22,11 +22,11 @@ from .base import Arrays, Baseline, Float32, Int64
 Float64 = npt.NDArray[np.float64]
 Kernel = Literal["cosine", "gaussian"]
 
-# Grid of the search in the CgMCR² paper's supplement.
+# Grid search of the CgMCR² paper's supplement: bandwidths, and numbers of neighbours.
 SIGMAS = (3.0, 2.0, 1.0, 0.5, 0.4, 0.3, 0.2, 0.1, 0.07, 0.05)
-SIZES = (3, 10, 100, 1000)
+NEIGHBOURS = (3, 10, 100, 1000)
 
-BLOCK = 256  # new rows per block of a prediction
+PREDICT_ROWS = 256  # rows per prediction batch
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -40,22 +40,34 @@ class Spectral(Baseline):
 
     New rows are embedded by the Nyström extension
     :math:`h(x) = \Lambda^{-1} \sum_i a(x, x_i) deg_i^{-1/2} v_i` over the s most similar training rows, and assigned to
-    the nearest k-means centre. The training rows are stored for this.
-
-    Parameters
-    ----------
-    kernel : "cosine" (negative similarities are set to 0) or "gaussian" ``exp(-|x_i - x_j|^2 / (2 sigma^2))``
-    s : neighbours of each row
-    sigma : bandwidth of the Gaussian kernel
-    search : try the 40 Gaussian graphs of the CgMCR² paper's supplement (10 values of ``sigma``, 4 of ``s``) and keep
-        the one with the largest relative eigengap ``(w_k - w_{k+1}) / (1 - w_{k+1})``. The paper keeps the one with the
-        best accuracy; the labels of all graphs are in ``candidates_``.
-    n_init : initialisations of k-means
+    the nearest k-means centre, so the training rows are stored.
 
     Differences from scikit-learn: the graph is weighted and computed in blocks; rows of eigenvectors have unit length;
     connected components are found before the eigenvectors, because Lanczos misses repeated eigenvalues; new rows can be
     predicted.
 
+    Parameters
+    ----------
+    kernel : {"cosine", "gaussian"}
+        Cosine similarity with negative values set to 0, or ``exp(-|x_i - x_j|^2 / (2 sigma^2))``.
+    s : int
+        Neighbours of each row.
+    sigma : float
+        Bandwidth of the Gaussian kernel.
+    search : bool
+        Try the 40 Gaussian graphs of the CgMCR² paper's supplement (10 values of ``sigma``, 4 of ``s``) and keep the
+        one with the largest relative eigengap ``(w_k - w_{k+1}) / (1 - w_{k+1})``. The paper keeps the one with the
+        best accuracy instead.
+    n_init : int
+        Initialisations of k-means.
+
+    Attributes
+    ----------
+    candidates_ : dict
+        With ``search``, the eigengap and the labels by ``(sigma, s)``.
+
+    Examples
+    --------
     >>> X = np.repeat(np.eye(3), 5, axis=0) + 0.1 * np.random.default_rng(0).random((15, 3))
     >>> Spectral(3, s=4).fit(X).predict(X[[0, 1, 5]]).shape
     (3,)
@@ -84,13 +96,13 @@ class Spectral(Baseline):
 
     def _search(self, X: Float32, seed: int) -> Int64:
         """Keep the Gaussian graph with the largest relative eigengap."""
-        cosines, indices = neighbours(X, max(SIZES))
+        cosines, indices = neighbours(X, max(NEIGHBOURS))
         self.candidates_: dict[tuple[float, int], tuple[float, Int64]] = {}
-        for sigma, s in [(sigma, s) for s in SIZES for sigma in SIGMAS if s == 3 or s <= 2 * len(X)]:
+        for sigma, s in [(sigma, s) for s in NEIGHBOURS for sigma in SIGMAS if s == 3 or s <= 2 * len(X)]:
             nearest = cosines[:, :s], indices[:, :s]
-            labels, graph, gap = fit_graph(X, nearest, self.n_clusters, sigma, seed, self.n_init)
+            labels, extension, gap = fit_graph(X, nearest, self.n_clusters, sigma, seed, self.n_init)
             if not self.candidates_ or gap > self.eigengap_:
-                best_labels, self.map_, self.eigengap_ = labels, graph, gap
+                best_labels, self.map_, self.eigengap_ = labels, extension, gap
             self.candidates_[sigma, s] = gap, labels
         return best_labels
 
@@ -108,8 +120,18 @@ class Spectral(Baseline):
 class NystromMap:
     """Nyström extension of a spectral clustering to new rows.
 
-    rows: (n, D) training rows. scaled_vectors: (n, k) ``deg_i^(-1/2) v_i / w``, with eigenvectors v and eigenvalues w.
-    centres: (k, k) k-means centres. s: neighbours of a row. sigma: bandwidth of the Gaussian kernel; None for cosine.
+    Attributes
+    ----------
+    rows : ndarray of shape (n, D)
+        Training rows.
+    scaled_vectors : ndarray of shape (n, k)
+        ``deg_i^(-1/2) v_i / w``, with eigenvectors v and eigenvalues w.
+    centres : ndarray of shape (k, k)
+        k-means centres.
+    s : int
+        Neighbours of a row.
+    sigma : float or None
+        Bandwidth of the Gaussian kernel; None for cosine.
     """
 
     rows: Float32
@@ -121,15 +143,15 @@ class NystromMap:
     def predict(self, X: Float32) -> Int64:
         """Return the cluster (m,) of each unit row of ``X (m, D)``."""
         labels = np.empty(len(X), dtype=np.int64)
-        for start in range(0, len(X), BLOCK):
-            cosines = X[start : start + BLOCK] @ self.rows.T
+        for start in range(0, len(X), PREDICT_ROWS):
+            cosines = X[start : start + PREDICT_ROWS] @ self.rows.T
             s = min(self.s, cosines.shape[1])
             nearest = np.argpartition(cosines, -s, axis=1)[:, -s:]
             weights = edge_weights(np.take_along_axis(cosines, nearest, axis=1), self.sigma)
             indptr = np.arange(len(nearest) + 1) * s
             W = sp.csr_array((weights.ravel(), nearest.ravel(), indptr), shape=cosines.shape)
             H = unit_rows(W @ self.scaled_vectors)  # (b, n) x (n, k) -> (b, k)
-            labels[start : start + BLOCK] = pairwise_distances_argmin(H, self.centres)
+            labels[start : start + PREDICT_ROWS] = pairwise_distances_argmin(H, self.centres)
         return labels
 
     def arrays(self) -> Arrays:
@@ -147,10 +169,7 @@ class NystromMap:
 
 
 def neighbours(X: Float32, s: int) -> tuple[Float32, Int64]:
-    """Cosine similarities and indices (n, s) of the rows most similar to each row of ``X (n, D)``, in descending order.
-
-    A row is not its own neighbour.
-    """
+    """Cosine similarities and indices (n, s) of the s nearest neighbours of each row of ``X (n, D)``, nearest first."""
     values, indices = top_similar(F.normalize(torch.from_numpy(np.require(X, requirements="W")), dim=1), s, sort=True)
     return values.numpy(), indices.numpy()
 
@@ -160,16 +179,28 @@ def fit_graph(
 ) -> tuple[Int64, NystromMap, float]:
     """Cluster the neighbour graph of ``X (n, D)`` into k clusters.
 
-    Args:
-        X: unit rows.
-        nearest: cosine similarities and indices (n, s), as ``neighbours`` returns them.
-        k: number of clusters.
-        sigma: bandwidth of the Gaussian kernel; None for cosine.
-        seed: random seed.
-        n_init: initialisations of k-means.
+    Parameters
+    ----------
+    X : ndarray of shape (n, D)
+        Unit rows.
+    nearest : tuple of ndarray of shape (n, s)
+        Cosine similarities and indices, as ``neighbours`` returns them.
+    k : int
+        Number of clusters.
+    sigma : float or None
+        Bandwidth of the Gaussian kernel; None for cosine.
+    seed : int
+        Random seed.
+    n_init : int
+        Initialisations of k-means.
 
-    Returns:
-        Labels (n,), the extension to new rows, and the relative eigengap.
+    Returns
+    -------
+    labels : ndarray of shape (n,)
+    extension : NystromMap
+        Extension to new rows.
+    gap : float
+        Relative eigengap.
     """
     cosines, indices = nearest
     n, s = indices.shape
@@ -180,11 +211,13 @@ def fit_graph(
     values, vectors = values[:k], vectors[:, :k]
     model = sklearn.cluster.KMeans(k, n_init=n_init, random_state=seed % 2**32).fit(unit_rows(vectors))
     inverse = 1 / np.where(np.abs(values) > 1e-9, values, 1)
-    graph = NystromMap(X, scale[:, None] * vectors * inverse, model.cluster_centers_, s, sigma)
-    return model.labels_.astype(np.int64), graph, float(gap)
+    extension = NystromMap(X, scale[:, None] * vectors * inverse, model.cluster_centers_, s, sigma)
+    return model.labels_.astype(np.int64), extension, float(gap)
 
 
 def edge_weights(cosines: npt.NDArray[Any], sigma: float | None) -> npt.NDArray[Any]:
-    """Non-negative cosine similarities, or their Gaussian kernel; for unit rows ``|a - b|^2 = 2 - 2 a'b``."""
+    """Edge weights from cosine similarities: clipped at 0, or the Gaussian kernel of the clipped ones."""
     cosines = np.maximum(cosines, 0)
-    return cosines if sigma is None else np.exp(np.minimum(cosines - 1, 0) / sigma**2)
+    return (
+        cosines if sigma is None else np.exp(np.minimum(cosines - 1, 0) / sigma**2)
+    )  # unit rows: |a - b|^2 = 2 - 2 a'b

@@ -20,10 +20,10 @@ from cgmcr2._arrays import unit_rows
 from cgmcr2.features.sources import check_finite, load_feature_file
 
 from .base import Float32, Int64
-from .deep import MinibatchBaseline, NeighbourSampler, number_of_positives
+from .deep import MinibatchBaseline, NeighbourSampler, n_positives
 from .scan import EPS, entropy
 
-# The seven of CLIP's prompts for ImageNet that its authors found sufficient.
+# The seven ImageNet prompts that CLIP's authors recommend.
 PROMPTS = (
     "itap of a {}.",
     "a bad photo of the {}.",
@@ -54,7 +54,10 @@ def choose_nouns(centers: Tensor, text: Tensor, nouns_per_center: int) -> Tensor
 
 
 def text_counterparts(X: Tensor, nouns: Tensor, tau: float) -> Tensor:
-    """Mean of the nouns weighted by ``softmax(<image, noun> / tau)``, for each image; unit rows (n, D)."""
+    """Text counterpart of each image: the mean of the nouns weighted by ``softmax(<image, noun> / tau)``.
+
+    ``X (n, D)`` and ``nouns (t, D)`` have unit rows; returns unit rows (n, D).
+    """
     blocks = [F.normalize((x @ nouns.T / tau).softmax(1) @ nouns, dim=1) for x in torch.split(X, 4096)]
     return torch.cat(blocks)
 
@@ -62,7 +65,7 @@ def text_counterparts(X: Tensor, nouns: Tensor, tau: float) -> Tensor:
 def distillation_loss(P: Tensor, Q: Tensor, temperature: float) -> Tensor:
     """Contrastive loss of clusters: column c of ``P (b, k)`` and column c of ``Q (b, k)`` are a positive pair.
 
-    Similarity is the cosine; all other columns of both are negatives.
+    All other columns of both are negatives. The similarity is the cosine.
 
     >>> P = torch.eye(3)
     >>> float(distillation_loss(P, P, 0.01)) < 1e-6 < float(distillation_loss(P, P.roll(1, 0), 0.01))
@@ -88,7 +91,7 @@ def tac_loss(image: tuple[Tensor, Tensor], text: tuple[Tensor, Tensor], temperat
 
 
 class ImageAndTextHeads(nn.Module):
-    """An image head and a text head, both Linear-BatchNorm-ReLU-Linear; ``forward`` returns the image head's scores."""
+    """An image head and a text head, both Linear-BatchNorm-ReLU-Linear; ``forward`` returns the image head's logits."""
 
     def __init__(self, D: int, hidden: int, k: int) -> None:
         super().__init__()
@@ -101,8 +104,8 @@ class ImageAndTextHeads(nn.Module):
                 nn.init.trunc_normal_(layer.weight, std=0.02)  # type: ignore[arg-type]
 
     def forward(self, X: Tensor) -> Tensor:
-        scores: Tensor = self.image(F.normalize(X, dim=1))
-        return scores
+        logits: Tensor = self.image(F.normalize(X, dim=1))
+        return logits
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -111,36 +114,49 @@ class TAC(MinibatchBaseline):
 
     1. k-means over-clusters the images; each centre keeps the ``nouns_per_center`` most confident nouns.
     2. Each image gets a text counterpart: the mean of the selected nouns, weighted by softmax(similarity / tau).
-    3. An image head P and a text head Q are trained, with P', Q' those of a random nearest neighbour in each modality::
+    3. An image head and a text head are trained::
 
         min  distill(P, Q') + distill(Q, P') - mean_i log <P_i, Q_i> - mu (H(mean P) + H(mean Q))
 
-    The image head alone predicts, so text is needed for training only.
+    where P and Q are the memberships by the image head and by the text head, P' and Q' those of a random nearest
+    neighbour of each row in the same modality, and H is the entropy. Predictions use the image head only, so text is
+    needed for training only.
 
-    ``text (t, D)``, an array or a feature file, contains the nouns' embeddings by the text model of the encoder
-    (``noun_embeddings`` computes them with CLIP). Without it, the image centres are used as nouns, with a warning; that
-    is an ablation without text guidance, not TAC.
+    Without ``text``, the image centres are used as nouns, with a warning; this is an ablation without text guidance,
+    not TAC.
 
     Differences from the authors' code (github.com/XLearning-SCU/2024-ICML-TAC): the hidden layer has 512 units (theirs:
     the width of the features, 512 for their ViT-B/32); the over-clustering is one run of scikit-learn's k-means
-    (theirs: ten of faiss); small data is trained for at least ``min_steps`` steps, and with fewer neighbours than 50, a
-    quarter of the mean cluster size.
+    (theirs: ten of faiss); small data is trained for at least ``min_steps`` steps, and the number of neighbours is
+    capped at a quarter of the mean cluster size.
 
     Parameters
     ----------
-    text : (t, D) embeddings of nouns, or the path of a feature file
-    n_centers : centres of the over-clustering; None uses n / 300, or 3 k if clusters have fewer than 300 rows, as in
-        the paper
-    nouns_per_center : nouns that each centre keeps
-    tau : temperature of the text counterparts
-    temperature : of the distillation; None uses 0.5, and 5 from 100 clusters on, as the authors do
-    mu : weight of the entropies
-    n_neighbors : most neighbours of a row used as positives
-    hidden_dim : width of the heads
-    epochs, batch_size : None uses 20 and 512, and 100 and 8192 from 100 clusters on, as the authors do
-    lr : learning rate of Adam
-    min_steps : epochs are added until training has this many steps
+    text : array of shape (t, D) or path, optional
+        Embeddings of nouns by the text model of the encoder, or a feature file of them; see ``noun_embeddings``.
+    n_centers : int, optional
+        Centres of the over-clustering; default: n / 300, or 3 k if clusters have fewer than 300 rows, as in the paper.
+    nouns_per_center : int
+        Nouns kept per centre.
+    tau : float
+        Temperature of the text counterparts.
+    temperature : float, optional
+        Temperature of the distillation; default: 0.5 below 100 clusters, 5 otherwise, as in the authors' code.
+    mu : float
+        Weight of the entropies.
+    n_neighbors : int
+        Maximum number of neighbours of a row used as positives.
+    hidden_dim : int
+        Width of the heads.
+    epochs, batch_size : int, optional
+        Default: 20 and 512 below 100 clusters, 100 and 8192 otherwise, as in the authors' code.
+    lr : float
+        Learning rate of Adam.
+    min_steps : int
+        Minimum number of steps; epochs are increased to reach it.
 
+    Examples
+    --------
     >>> X = np.repeat(np.eye(3), 5, axis=0)
     >>> len(set(TAC(3, text=np.eye(3), min_steps=50).fit_predict(X)))
     3
@@ -183,7 +199,7 @@ class TAC(MinibatchBaseline):
             self.nouns_ = choose_nouns(centers, text, self.nouns_per_center).cpu().numpy()
             nouns = text[self.nouns_]
         T = text_counterparts(X, nouns, self.tau)
-        m = number_of_positives(len(X), self.n_clusters, self.n_neighbors)
+        m = n_positives(len(X), self.n_clusters, self.n_neighbors)
         image_positives, text_positives = NeighbourSampler(X, m), NeighbourSampler(T, m)
 
         def memberships(
@@ -196,13 +212,13 @@ class TAC(MinibatchBaseline):
             image = memberships(network.image, rows, X, image_positives)
             return tac_loss(image, memberships(network.text, rows, T, text_positives), temperature, self.mu)
 
-        self.history_ = self._minimise(
+        self.history_ = self._run_training(
             network,
             loss,
             len(X),
             epochs=self.epochs or (100 if many_clusters else 20),
             batch_size=self.batch_size or (8192 if many_clusters else 512),
-            optimizer=functools.partial(torch.optim.Adam, betas=(0.9, 0.99)),
+            make_optimizer=functools.partial(torch.optim.Adam, betas=(0.9, 0.99)),
             seed=seed,
         )
 
@@ -240,7 +256,7 @@ class TAC(MinibatchBaseline):
 
 
 class TextEncoder(Protocol):
-    """An encoder of texts, such as ``cgmcr2.encoders.vit.VitEncoder`` with a CLIP model."""
+    """Text encoder, such as ``cgmcr2.encoders.vit.VitEncoder`` with a CLIP model."""
 
     def encode_text(self, texts: list[str]) -> npt.NDArray[np.float32]: ...
 
@@ -248,11 +264,25 @@ class TextEncoder(Protocol):
 def noun_embeddings(
     nouns: Sequence[str], encoder: str | os.PathLike[str] | TextEncoder, *, batch_size: int = 256
 ) -> Float32:
-    """Mean embedding of each noun over seven prompts, as unit rows (t, D), for ``TAC(text=...)``.
+    """Mean embedding of each noun over seven prompts, for ``TAC(text=...)``.
 
-    ``encoder`` is the name or folder of a CLIP model (requires ``pip install 'cgmcr2[clip]'``), or an object with
-    ``encode_text``. It must be the encoder of the image features. TAC's authors use the nouns of WordNet.
+    Parameters
+    ----------
+    nouns : sequence of str
+        The t nouns; TAC's authors use those of WordNet.
+    encoder : str, path or TextEncoder
+        Encoder of the image features: name or folder of a CLIP model (requires ``pip install 'cgmcr2[clip]'``), or an
+        object with ``encode_text``.
+    batch_size : int
+        Nouns per batch.
 
+    Returns
+    -------
+    text : ndarray of shape (t, D)
+        Unit rows.
+
+    Examples
+    --------
     >>> class Letters:
     ...     def encode_text(self, texts):
     ...         return np.array([[text.count("a"), text.count("b")] for text in texts], dtype=np.float32)

@@ -12,17 +12,17 @@ from torch import Tensor, nn
 from cgmcr2.consensus.views import linear_views
 from cgmcr2.model.network import StackedLinear
 
-from .deep import MinibatchBaseline, NeighbourSampler, ema_teacher, number_of_positives, steps_per_epoch
+from .deep import MinibatchBaseline, NeighbourSampler, ema_teacher, n_positives, steps_per_epoch
 
-TEMPERATURE = 0.1  # of the softmax of student and teacher
-MARGINAL_MOMENTUM = 0.9  # of the running mean of the cluster sizes
+TEMPERATURE = 0.1  # softmax temperature of student and teacher
+MARGINAL_MOMENTUM = 0.9  # momentum of the running mean of the cluster sizes
 
 
 def pointwise_mutual_information(S: Tensor, T: Tensor, marginal: Tensor, beta: float) -> Tensor:
     """``log sum_c (S_ic T_ic)^beta / p_c`` for each pair i; beta < 1 discourages large clusters.
 
-    ``S, T (..., b, k)`` are the memberships of the two rows of each pair, ``marginal (..., k)`` the cluster sizes p;
-    returns (..., b).
+    ``S, T (..., b, k)`` are the memberships of the two rows of each pair, and ``marginal (..., k)`` are the relative
+    cluster sizes p; returns (..., b).
 
     >>> P = torch.eye(2)
     >>> pointwise_mutual_information(P, P, torch.full((2,), 0.5), beta=0.6).exp().tolist()
@@ -32,10 +32,11 @@ def pointwise_mutual_information(S: Tensor, T: Tensor, marginal: Tensor, beta: f
 
 
 def temi_loss(S: tuple[Tensor, Tensor], T: tuple[Tensor, Tensor], marginal: Tensor, beta: float) -> Tensor:
-    """``- mean_i w_i (pmi(S_i, T'_i) + pmi(S'_i, T_i)) / 2``, one loss per head.
+    """TEMI's loss ``- mean_i w_i (pmi(S_i, T'_i) + pmi(S'_i, T_i)) / 2``, one value per head (h,).
 
-    ``S, T`` are the memberships (h, b, k) by the student and the teacher, for the rows and (primed) one neighbour of
-    each. The weight ``w_i = mean_h <T_hi, T'_hi>`` is low for pairs that the heads assign to different clusters.
+    ``S`` and ``T`` are pairs of memberships (h, b, k) by the student and by the teacher: of the rows, and (primed) of
+    one neighbour of each. The weight ``w_i = mean_h <T_hi, T'_hi>`` is low for pairs that the heads assign to different
+    clusters.
     """
     weight = (T[0] * T[1]).sum(-1).mean(0)  # (b,)
     forward, backward = (pointwise_mutual_information(s, t, marginal, beta) for s, t in ((S[0], T[1]), (S[1], T[0])))
@@ -80,33 +81,43 @@ class BottleneckHeads(nn.Module):
 class TEMI(MinibatchBaseline):
     """TEMI: self-distillation of cluster heads by the pointwise mutual information of neighbours, on fixed features.
 
-    With S the memberships by the student heads and T by their teachers (exponential moving averages of the students),
-    for a row i and a random nearest neighbour i'::
+    ::
 
         min  - mean_i w_i log sum_c (S_ic T_i'c)^beta / p_c  (symmetrised in i and i')
 
-    where ``w_i`` is the mean of ``<T_i, T_i'>`` over the heads, and ``p_c`` the running mean of the memberships T. The
-    teacher head of lowest loss in the last epoch is kept.
+    where S are the memberships by the student heads, T those by the teacher heads (exponential moving averages of the
+    students), i' is a random nearest neighbour of row i, ``w_i`` is the mean of ``<T_i, T_i'>`` over the heads, and
+    ``p_c`` is the running mean of T. The teacher head of lowest loss in the last epoch is kept.
 
     Differences from the authors' code (github.com/HHU-MMBS/TEMI-official-BMVC2023): features are standardised (their
     option ``--embed_norm``), so that the initialisation suits every encoder, and reduced to 256 principal components.
     They train 16 heads (50 in the paper) of width 512 and bottleneck 256 for 100 epochs on 50,000 rows with batches of
     1,024 and a learning rate of 4e-4, which takes hours on a CPU. The defaults are 4 heads of width 256 and bottleneck
     128 and 30 epochs with batches of 256, at a learning rate of 2e-3 because there are fewer steps; ``TEMI(n_heads=16,
-    input_dim=None, hidden_dim=512, bottleneck_dim=256, epochs=100, batch_size=1024, lr=4e-4)`` is theirs. Data with few
-    rows per cluster use fewer neighbours than their 50 (25 on ImageNet), a quarter of the mean cluster size, because
-    most pairs would mix clusters otherwise.
+    input_dim=None, hidden_dim=512, bottleneck_dim=256, epochs=100, batch_size=1024, lr=4e-4)`` is theirs. The number of
+    neighbours (theirs: 50, and 25 on ImageNet) is capped at a quarter of the mean cluster size, since more neighbours
+    cross clusters.
 
     Parameters
     ----------
-    beta : exponent, 0.5 to 1; lower values make cluster sizes more equal
-    n_neighbors : most neighbours of a row used as positives
-    input_dim : principal components of the features used; None uses all
-    n_heads, hidden_dim, bottleneck_dim : number of heads and their widths
-    epochs, batch_size, lr, weight_decay : of AdamW, with a linear warm-up over the first fifth of the steps
-    min_steps : epochs are added until training has this many steps
-    momentum : of the teacher
+    beta : float
+        Exponent, 0.5 to 1; lower values make cluster sizes more equal.
+    n_neighbors : int
+        Maximum number of neighbours of a row used as positives.
+    input_dim : int or None
+        Number of principal components of the features; None uses all.
+    n_heads, hidden_dim, bottleneck_dim : int
+        Number of heads and their widths.
+    epochs, batch_size, lr, weight_decay
+        Length of the training run, batch size, learning rate and weight decay of AdamW, with a linear warm-up over the
+        first fifth of the steps.
+    min_steps : int
+        Minimum number of steps; epochs are increased to reach it.
+    momentum : float
+        Momentum of the teacher.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 5, axis=0)
     >>> len(set(TEMI(3, min_steps=100).fit_predict(X)))
@@ -136,7 +147,7 @@ class TEMI(MinibatchBaseline):
     def _train(self, network: nn.Module, X: Tensor, seed: int) -> None:
         assert isinstance(network, BottleneckHeads)
         n = len(X)
-        m = number_of_positives(n, self.n_clusters, self.n_neighbors)
+        m = n_positives(n, self.n_clusters, self.n_neighbors)
         positives = NeighbourSampler(F.normalize(X, dim=1), m)
         views = linear_views(X.cpu().numpy(), network.projection.shape[1], seed)
         network.mean.copy_(views.mean)
@@ -156,14 +167,15 @@ class TEMI(MinibatchBaseline):
             running_losses.lerp_(losses.detach(), 1 / steps)
             return losses.mean()
 
-        self.history_ = self._minimise(
+        self.history_ = self._run_training(
             network,
             loss,
             n,
             epochs=self.epochs,
+            batch_size=self.batch_size,
             weight_decay=self.weight_decay,
-            optimizer=torch.optim.AdamW,
-            schedule=lambda done: min(1.0, 5 * done + 1e-3),
+            make_optimizer=torch.optim.AdamW,
+            schedule=lambda progress: min(1.0, 5 * progress + 1e-3),
             after_step=lambda: teacher.update_parameters(network),
             seed=seed,
         )

@@ -1,4 +1,4 @@
-"""TURTLE: the labelling that linear classifiers fit best, found by bilevel optimisation."""
+"""TURTLE: search for the labelling that linear classifiers fit best, by bilevel optimisation."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from .deep import DeepBaseline
 from .scan import entropy
 
 
-def fit_loss(scores: list[Tensor], labels: Tensor) -> Tensor:
-    """Sum over feature spaces of the cross-entropy of the scores with the labelling.
+def fit_loss(logits: list[Tensor], labels: Tensor) -> Tensor:
+    """Cross-entropy of the classifiers' logits with the labelling, summed over the feature spaces.
 
-    ``scores`` are (b, k) for each space; ``labels (b, k)`` has rows that sum to 1.
+    ``logits`` are (b, k) for each space; ``labels (b, k)`` has rows that sum to 1.
 
     >>> float(fit_loss([torch.zeros(3, 2)], torch.full((3, 2), 0.5))) == float(torch.tensor(2.0).log())
     True
     """
-    return torch.stack([F.cross_entropy(s, labels) for s in scores]).sum()
+    return torch.stack([F.cross_entropy(s, labels) for s in logits]).sum()
 
 
-def turtle_loss(scores: list[Tensor], memberships: list[Tensor], gamma: float) -> Tensor:
-    """``fit_loss - gamma sum_s H(mean_i P_s_i)`` for the labelling that is the mean of the spaces' ``memberships``.
+def turtle_loss(logits: list[Tensor], memberships: list[Tensor], gamma: float) -> Tensor:
+    """TURTLE's loss ``fit_loss(logits, mean_s P_s) - gamma sum_s H(mean_i P_s_i)``.
 
-    ``scores`` are (b, k) for each space, constant; ``memberships`` P are (b, k) for each space. The entropy prevents
-    the trivial labelling with a single label.
+    ``logits`` of the classifiers, without gradient, and ``memberships`` P are (b, k) for each feature space s. The
+    entropy H prevents the trivial labelling with a single label.
     """
     labels = torch.stack(memberships).mean(0)
-    return fit_loss(scores, labels) - gamma * torch.stack([entropy(P) for P in memberships]).sum()
+    return fit_loss(logits, labels) - gamma * torch.stack([entropy(P) for P in memberships]).sum()
 
 
 class LinearSpaces(nn.Module):
-    """A linear map to k scores for each feature space, given the spaces side by side as columns of ``X (n, D)``.
+    """One linear map to k logits per feature space; the columns of ``X (n, D)`` are the concatenated spaces.
 
     The rows of space s are scaled to length sqrt(D_s) / 2, which is close to the length of CLIP's features, so that the
-    initial scores are small. ``forward`` returns the mean memberships (n, k).
+    initial logits are small. ``forward`` returns the mean memberships (n, k).
     """
 
     def __init__(self, widths: list[int], k: int, weight_norm: bool) -> None:
@@ -52,50 +52,60 @@ class LinearSpaces(nn.Module):
         """Return the scaled rows (n, D_s) of each space."""
         return [F.normalize(part, dim=1) * (part.shape[1] ** 0.5 / 2) for part in torch.split(X, self.widths, dim=1)]
 
-    def scores(self, spaces: list[Tensor]) -> list[Tensor]:
-        """Return the scores (n, k) of each space."""
+    def logits(self, spaces: list[Tensor]) -> list[Tensor]:
+        """Return the logits (n, k) of each space."""
         return [linear(part) for linear, part in zip(self.maps, spaces, strict=True)]
 
     def adam(self, lr: float) -> torch.optim.Adam:
-        """Create Adam with learning rates proportional to 1 / D_s, so that a step changes all scores equally."""
+        """Create Adam with learning rates proportional to 1 / D_s, so that a step changes all logits equally."""
         spaces = zip(self.maps, self.widths, strict=True)
         return torch.optim.Adam([{"params": m.parameters(), "lr": lr * 1024 / D} for m, D in spaces])
 
     def forward(self, X: Tensor) -> Tensor:
-        return torch.stack([s.softmax(1) for s in self.scores(self.split(X))]).mean(0)
+        return torch.stack([s.softmax(1) for s in self.logits(self.split(X))]).mean(0)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TURTLE(DeepBaseline):
     """TURTLE: the labelling that linear classifiers fit best in one or several feature spaces.
 
-    With the labelling ``P = mean_s softmax(T_s x_s)`` given by one linear map T_s per space::
+    ::
 
-        min_T  sum_s CE(P, W_s* x_s) - gamma sum_s H(mean_i softmax(T_s x_si)),   W_s* = M steps of gradient descent on
-                                                                                  CE(P, W_s x_s) from the last W_s
+        min_T  sum_s CE(P, W_s x_s) - gamma sum_s H(mean_i softmax(T_s x_si))
 
-    Gradient descent on a cross-entropy converges to the classifier of largest margin, so the labelling found separates
-    with a large margin. The gradient with respect to T treats W* as constant (first order), as the authors' does.
+    where ``P = mean_s softmax(T_s x_s)`` is the labelling, given by one linear map T_s per feature space s, CE the
+    cross-entropy, H the entropy, and W_s the classifier of space s after M steps of gradient descent on CE(P, W_s x_s).
+    Gradient descent on a cross-entropy converges to the classifier of largest margin, so the labelling has a large
+    margin. The gradient with respect to T treats W as constant (first order), as in the authors' code.
 
-    Several spaces are passed side by side as columns of ``X (n, D)``; ``widths`` are their numbers of columns.
+    Several spaces are passed as concatenated columns of ``X (n, D)``; ``widths`` are their numbers of columns.
 
     Differences from the authors' code (github.com/mlbio-epfl/turtle): rows of each space are scaled to length
     sqrt(D) / 2 (theirs: unchanged); Adam's learning rate equals theirs, 1e-3, at D = 1024 and is inversely proportional
-    to D, so that a step changes the scores equally for every encoder; the classifiers continue from the previous
+    to D, so that a step changes the logits equally for every encoder; the classifiers continue from the previous
     iteration (``warm_start``; the paper describes both, the code restarts by default); and, to be practical on a CPU,
     1,000 outer iterations on 2,048 rows instead of 6,000 on 10,000. Their results use two spaces of large models (CLIP
     ViT-L/14 and DINOv2); one space gives lower accuracy.
 
     Parameters
     ----------
-    widths : columns of each space in X, in order; None for a single space
-    gamma : weight of the entropy
-    iterations : T, updates of the labelling
-    inner_steps : M, updates of the classifiers before each update of the labelling
-    lr, inner_lr : learning rates of Adam at D = 1024, for the labelling and for the classifiers
-    batch_size : rows per iteration
-    warm_start : continue the classifiers from the previous iteration instead of restarting them
+    widths : sequence of int, optional
+        Number of columns of each space in X; None for a single space.
+    gamma : float
+        Weight of the entropy.
+    iterations : int
+        Updates of the labelling.
+    inner_steps : int
+        Number M of updates of the classifiers before each update of the labelling.
+    lr, inner_lr : float
+        Learning rates of Adam at D = 1024, for the labelling and for the classifiers.
+    batch_size : int
+        Rows per iteration.
+    warm_start : bool
+        Continue the classifiers from the previous iteration instead of restarting them.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 5, axis=0)
     >>> len(set(TURTLE(3, iterations=60).fit_predict(X)))
@@ -124,19 +134,19 @@ class TURTLE(DeepBaseline):
             for iteration in range(self.iterations):
                 batch = X if len(X) <= self.batch_size else X[torch.randperm(len(X))[: self.batch_size].to(X.device)]
                 spaces = network.split(batch)
-                memberships = [s.softmax(1) for s in network.scores(spaces)]
+                memberships = [s.softmax(1) for s in network.logits(spaces)]
                 if iteration == 0 or not self.warm_start:
                     classifiers = LinearSpaces(network.widths, self.n_clusters, weight_norm=False).to(X.device)
                     inner = classifiers.adam(self.inner_lr)
                 labels = torch.stack(memberships).mean(0).detach()
                 for _ in range(self.inner_steps):
                     inner.zero_grad(set_to_none=True)
-                    fit_loss(classifiers.scores(spaces), labels).backward()  # type: ignore[no-untyped-call]
+                    fit_loss(classifiers.logits(spaces), labels).backward()  # type: ignore[no-untyped-call]
                     inner.step()
                 with torch.no_grad():
-                    scores = classifiers.scores(spaces)
+                    logits = classifiers.logits(spaces)
                 outer.zero_grad(set_to_none=True)
-                turtle_loss(scores, memberships, self.gamma).backward()  # type: ignore[no-untyped-call]
+                turtle_loss(logits, memberships, self.gamma).backward()  # type: ignore[no-untyped-call]
                 outer.step()
                 bar.update()
 
