@@ -10,6 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
+import xxhash
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -54,7 +56,12 @@ class Checkpoints:
         for name, parameter in modules.named_parameters():
             for key, value in state.optimizer.state.get(parameter, {}).items():
                 tensors[f"optimizer.{key}.{name}"] = value
-        progress = {"step": state.step, "revivals": state.revivals, "gamma": state.objective.gamma}
+        progress = {
+            "step": state.step,
+            "revivals": state.revivals,
+            "gamma": state.objective.gamma,
+            "metrics": state.metrics_digest,
+        }
         self._save("checkpoint.safetensors", tensors, progress)
 
     def restore(self, state: TrainingState) -> None:
@@ -62,31 +69,18 @@ class Checkpoints:
         tensors, progress = self._load("checkpoint.safetensors")
         if not progress:
             return
-        parts: dict[str, Tensors] = {"modules": {}, "monitor": {}, "average": {}, "optimizer": {}}
-        for name, tensor in tensors.items():
-            part, _, key = name.partition(".")
-            parts[part][key] = tensor
-        modules = state.modules()
-        modules.load_state_dict(parts["modules"])
-        if state.average is not None:
-            state.average.load_state_dict(parts["average"])
-        parameters = dict(modules.named_parameters())
-        for name, tensor in parts["optimizer"].items():
-            key, _, parameter = name.partition(".")
-            state.optimizer.state[parameters[parameter]][key] = tensor.to(parameters[parameter].device)
-        state.monitor.load(parts["monitor"])
-        state.step, state.revivals = progress["step"], progress["revivals"]
-        state.objective.gamma = progress["gamma"]
+        try:
+            _restore(state, tensors, progress)
+        except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _unreadable(self.folder, "checkpoint.safetensors", error) from error
 
     def _save(self, name: str, tensors: Tensors, progress: dict[str, Any]) -> None:
         if self.folder is None:
             return
+        copies = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in tensors.items()}
+        metadata = {"progress": json.dumps(progress), "identity": json.dumps(self.identity)}
         with replacing(self.folder / name) as temporary:
-            save_file(
-                {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()},
-                temporary,
-                metadata={"progress": json.dumps(progress), "identity": json.dumps(self.identity)},
-            )
+            save_file(copies, temporary, metadata={**metadata, "digest": _digest(copies, metadata)})
 
     def _load(self, name: str) -> tuple[Tensors, dict[str, Any]]:
         path = None if self.folder is None else self.folder / name
@@ -95,17 +89,54 @@ class Checkpoints:
         try:
             with safe_open(path, framework="pt") as file:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
-                progress, identity = (json.loads(file.metadata()[key]) for key in ("progress", "identity"))
+                metadata = dict(file.metadata())
+            if metadata.pop("digest") != _digest(tensors, metadata):
+                raise ValueError("its content has changed since it was written")
+            progress, identity = (json.loads(metadata[key]) for key in ("progress", "identity"))
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{path} is not a readable checkpoint ({error}); delete it to train from the beginning."
-            ) from error
+            raise _unreadable(self.folder, name, error) from error
         if identity != self.identity:
             raise ValueError(
                 f"{self.folder} holds a training with other settings or data ({_difference(identity, self.identity)}); "
                 "choose another folder, or delete this one."
             )
         return tensors, progress
+
+
+def _restore(state: TrainingState, tensors: Tensors, progress: dict[str, Any]) -> None:
+    """Set ``state`` to the tensors and the progress of a checkpoint."""
+    parts: dict[str, Tensors] = {"modules": {}, "monitor": {}, "average": {}, "optimizer": {}}
+    for name, tensor in tensors.items():
+        part, _, key = name.partition(".")
+        parts[part][key] = tensor
+    modules = state.modules()
+    modules.load_state_dict(parts["modules"])
+    if state.average is not None:
+        state.average.load_state_dict(parts["average"])
+    parameters = dict(modules.named_parameters())
+    for name, tensor in parts["optimizer"].items():
+        key, _, parameter = name.partition(".")
+        state.optimizer.state[parameters[parameter]][key] = tensor.to(parameters[parameter].device)
+    state.monitor.load(parts["monitor"])
+    state.step, state.revivals = progress["step"], progress["revivals"]
+    state.objective.gamma = progress["gamma"]
+    state.metrics_digest = progress["metrics"]
+
+
+def _digest(tensors: Tensors, metadata: dict[str, str]) -> str:
+    """The XXH3-128 digest of names, types, shapes and values of ``tensors``, and of ``metadata``."""
+    state = xxhash.xxh3_128(json.dumps(metadata, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        state.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return state.hexdigest()
+
+
+def _unreadable(folder: Path | None, name: str, error: Exception) -> ValueError:
+    reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(":.")
+    return ValueError(
+        f"{folder}/{name} is not a readable checkpoint ({reason}); delete it to train from the beginning."
+    )
 
 
 def remove_checkpoints(folder: Path) -> None:

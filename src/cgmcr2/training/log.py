@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import xxhash
+
 from cgmcr2._files import write_text
 from cgmcr2._progress import progress_bar
 
@@ -24,18 +26,31 @@ class TrainingLog:
         folder: where ``metrics.jsonl`` and TensorBoard's files go; None keeps the history in memory only.
         total_steps: steps of the whole training.
         first_step: the step that training resumes at; records from there on are dropped from ``metrics.jsonl``.
+        digest: digest of the records before ``first_step``, from the checkpoint.
         progress: show a progress bar.
         tensorboard: write TensorBoard logs.
     """
 
     def __init__(
-        self, folder: Path | None, total_steps: int, first_step: int, *, progress: bool, tensorboard: bool
+        self,
+        folder: Path | None,
+        total_steps: int,
+        first_step: int,
+        *,
+        digest: str = "",
+        progress: bool,
+        tensorboard: bool,
     ) -> None:
-        self.metrics = MetricsFile(folder / "metrics.jsonl", first_step) if folder else None
+        self.metrics = MetricsFile(folder / "metrics.jsonl", first_step, digest) if folder else None
         self.history: list[Record] = list(self.metrics.records) if self.metrics else []
         self._board = _tensorboard(folder) if tensorboard else None
         self._bar = progress_bar(total_steps, desc="Training", unit="steps", enabled=progress, initial=first_step)
         self._flushed_at = time.perf_counter()
+
+    @property
+    def digest(self) -> str:
+        """The digest of all records in ``metrics.jsonl``."""
+        return self.metrics.digest if self.metrics else ""
 
     def write(self, records: list[Record], n_clusters: int) -> None:
         """Add the ``records`` of the steps since the last call."""
@@ -68,29 +83,55 @@ class TrainingLog:
 
 
 class MetricsFile:
-    """``metrics.jsonl``: one line per step. Lines from ``resume_at`` on, which will be repeated, are dropped."""
+    """``metrics.jsonl``: one line per step.
 
-    def __init__(self, path: Path, resume_at: int) -> None:
+    Args:
+        path: the file.
+        resume_at: the step that training resumes at. Lines from there on, which will be repeated, are dropped.
+        digest: digest of the lines before ``resume_at``.
+    """
+
+    def __init__(self, path: Path, resume_at: int, digest: str = "") -> None:
         self.path = path
+        self._hash = xxhash.xxh3_128()
         self.records = [record for record in read_metrics(path) if record["step"] < resume_at] if path.exists() else []
-        write_text(path, "".join(json.dumps(record) + "\n" for record in self.records))
+        text = self._lines(self.records)
+        if resume_at and self.digest != digest:
+            raise ValueError(
+                f"{path} has missing or changed steps before step {resume_at}, at which training resumes; "
+                f"delete {path.with_name('checkpoint.safetensors')} to train from the beginning."
+            )
+        write_text(path, text)
+
+    @property
+    def digest(self) -> str:
+        """The XXH3-128 digest of all lines."""
+        return self._hash.hexdigest()
 
     def append(self, records: list[Record]) -> None:
         """Append ``records`` and flush them to disk."""
         with self.path.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(record) + "\n" for record in records)
+            file.write(self._lines(records))
             file.flush()
             os.fsync(file.fileno())
 
+    def _lines(self, records: list[Record]) -> str:
+        text = "".join(json.dumps(record) + "\n" for record in records)
+        self._hash.update(text.encode())
+        return text
+
 
 def read_metrics(path: Path) -> list[Record]:
-    """The records of a ``metrics.jsonl``; an incomplete last line is ignored."""
+    """The records of a ``metrics.jsonl`` up to the first line that is incomplete or damaged."""
     records = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_bytes().splitlines():
         try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
+            record = json.loads(line)
+        except ValueError:
             break
+        if not isinstance(record, dict) or not isinstance(record.get("step"), int):
+            break
+        records.append(record)
     return records
 
 

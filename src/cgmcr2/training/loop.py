@@ -130,7 +130,14 @@ def train(
     with (
         Interrupt() as interrupt,
         BatchReader(source, batches, torch_device, schedule.total_steps) as reader,
-        TrainingLog(folder, schedule.total_steps, state.step, progress=progress, tensorboard=tensorboard) as log,
+        TrainingLog(
+            folder,
+            schedule.total_steps,
+            state.step,
+            digest=state.metrics_digest,
+            progress=progress,
+            tensorboard=tensorboard,
+        ) as log,
     ):
         while state.step < schedule.total_steps:
             training_step(state, reader.read(state.step), batches.rows(state.step))
@@ -151,6 +158,7 @@ def train(
             if flush and not stop and cluster_module.learns:
                 check_collapse(state, settings, seed)
             if save:
+                state.metrics_digest = log.digest
                 checkpoints.save(state)
                 saved_at = time.monotonic()
             if stop:

@@ -28,6 +28,7 @@ class TrainingState:
     monitor: Monitor
     step: int = 0
     revivals: int = 0  # how often collapsed cluster heads were reinitialised
+    metrics_digest: str = ""  # of the records of all steps in metrics.jsonl
 
     @classmethod
     def create(
