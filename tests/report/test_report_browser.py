@@ -343,6 +343,29 @@ def test_ids_are_shown_without_images(browser: Any, without_images: Path) -> Non
     assert browser.problems == []
 
 
+def test_page_of_rows_never_speaks_of_images(browser: Any, without_images: Path) -> None:
+    words = (
+        "[document.title, document.body.innerText, ...[...document.querySelectorAll('*')].flatMap(e => "
+        "['title', 'aria-label', 'alt', 'placeholder'].map(name => e.getAttribute(name) ?? ''))].join('\\n')"
+    )
+    browser.open(without_images)
+    shown = [browser.run(words)]
+    browser.run("location.hash = 'cluster-1'")
+    browser.until("detail.cluster === 1")
+    shown.append(browser.run(words))
+    browser.click("#gallery .tile")
+    assert browser.run("$('viewer').open && $('viewer-stage').hidden")
+    shown.append(browser.run(words))
+    browser.press("Escape")
+    browser.run("$('canvas').focus()")
+    browser.press("ArrowRight")
+    browser.until("!$('tip').hidden")
+    shown.append(browser.run(words))
+    for text in shown:
+        assert "281 rows in 25 clusters" in text
+        assert not re.search("image|picture|photo|thumbnail|file", text, re.IGNORECASE)
+
+
 def test_injected_scripts_are_blocked(browser: Any, with_images: Path) -> None:
     """Second line of defence: the Content Security Policy blocks scripts even if markup is injected."""
     browser.open(with_images)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.datasets import make_blobs
 
+from cgmcr2 import CgMCR2
 from cgmcr2.features.store import FeatureStore
-from cgmcr2.report import report_run
-from cgmcr2.runs import RunFolder, RunInfo
+from cgmcr2.report import report_run, write_report
+from cgmcr2.runs import RunFolder, RunInfo, fit_features
 from cgmcr2.runs.info import FittedOn
+from cgmcr2.training import train
+from cgmcr2.training.log import MetricsFile
 
 from .pages import clustering, read_page, write_photos
 
@@ -83,6 +91,52 @@ def test_report_of_a_run_on_features(tmp_path: Path) -> None:
     assert "60 rows in 3 clusters" in page.text
     assert "file names" not in page.text
     assert sum(tag == "img" for tag, _ in page.elements) == 3
+
+
+def test_report_is_reproducible(run: Path, tmp_path: Path) -> None:
+    """Also in another process, whose sets and hashes are in another order."""
+    expected = report_run(run).read_bytes()
+    assert report_run(run).read_bytes() == expected
+    out = tmp_path / "run" / "again.html"  # in the same folder, because the page links to the images
+    program = "import sys; from cgmcr2.report import report_run; report_run(sys.argv[1], sys.argv[2])"
+    environment = {**os.environ, "PYTHONHASHSEED": "12345", "TZ": "Asia/Tokyo", "LC_ALL": "C"}
+    subprocess.run([sys.executable, "-c", program, str(run), str(out)], env=environment, check=True)
+    assert out.read_bytes() == expected
+
+
+def test_report_does_not_depend_on_the_order_of_the_errors(tmp_path: Path) -> None:
+    errors = [("b.jpg", "truncated"), ("a.jpg", "empty file")]
+    first = write_report(clustering(), tmp_path / "a.html", errors=errors).read_bytes()
+    assert write_report(clustering(), tmp_path / "b.html", errors=errors[::-1]).read_bytes() == first
+
+
+@pytest.mark.parametrize("updates", [1, 7, 25])
+def test_resumed_run_has_the_report_of_an_uninterrupted_one(
+    updates: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is interrupted when it writes ``metrics.jsonl`` for the ``updates``-th time."""
+    X, _ = make_blobs(90, n_features=8, centers=3, random_state=0)
+    np.save(tmp_path / "x.npy", X.astype(np.float32))
+    settings = {"hidden_dim": 16, "warmup_epochs": 20, "finetune_epochs": 10, "n_heads": 1}
+    monkeypatch.setitem(train.__kwdefaults__, "checkpoint_seconds", -1.0)  # a checkpoint after every step
+
+    def fit(folder: str) -> bytes:
+        model = CgMCR2("auto", settings=settings)
+        return report_run(fit_features(model, tmp_path / "x.npy", tmp_path / folder).folder).read_bytes()
+
+    expected = fit("uninterrupted")
+    append, calls = MetricsFile.append, itertools.count(1)
+
+    def append_and_stop(self: MetricsFile, records: list[Any]) -> None:
+        append(self, records)
+        if next(calls) == updates:
+            raise RuntimeError("interrupted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetricsFile, "append", append_and_stop)
+        with pytest.raises(RuntimeError, match="interrupted"):
+            fit("resumed")
+    assert fit("resumed") == expected
 
 
 def test_folder_without_a_run(tmp_path: Path) -> None:

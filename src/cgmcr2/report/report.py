@@ -114,7 +114,7 @@ def write_report(
         summaries=summaries,
         settings=page_data.settings_groups({k: v for k, v in settings.items() if k not in SHOWN_ELSEWHERE}),
         protocol=settings.get("protocol", ""),
-        errors=errors,
+        errors=sorted(errors),  # an interrupted run may have read the files in another order
         source=source,
         note=note,
         listed=len(listed),
