@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+SAFE_RANGE = (2.0**-33, 2.0**50)  # squares of such numbers, and sums of them over a row, are exact enough in float32
+
 
 def unit_rows(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Scale the rows of ``X (n, D)`` to unit length; zero rows stay zero.
@@ -15,3 +17,28 @@ def unit_rows(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
     [[0.6, 0.8], [0.0, 0.0]]
     """
     return np.asarray(X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12))
+
+
+def float32_rows(X: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """``X (n, D)`` as a writable float32 array, with rows of extreme size scaled by a power of two.
+
+    Squares of large and small numbers overflow and underflow. So a row whose largest absolute value is outside
+    ``SAFE_RANGE`` is scaled such that it is between 0.5 and 1. Only the directions of rows matter to clustering. ``X``
+    is copied only if necessary, and never changed.
+
+    >>> float32_rows(np.array([[1e-200, 2e-200], [3.0, 4.0]])).tolist()
+    [[0.3..., 0.7...], [3.0, 4.0]]
+    """
+    X = np.asarray(X)
+    with np.errstate(over="ignore"):  # numbers too large for float32 are scaled below
+        values = np.require(X, dtype=np.float32, requirements=["C", "W"])
+    if X.ndim != 2 or not X.size or X.dtype == np.float16:
+        return values
+    exact = X if X.dtype.kind == "f" else values
+    peak = np.maximum(exact.max(axis=1), -exact.min(axis=1))
+    low, high = SAFE_RANGE
+    extreme = np.flatnonzero(((peak > high) & (peak < np.inf)) | ((peak > 0) & (peak < low)))
+    if len(extreme):
+        values = values.copy() if np.may_share_memory(values, X) else values
+        values[extreme] = np.ldexp(exact[extreme], -np.frexp(peak[extreme])[1][:, None])
+    return values

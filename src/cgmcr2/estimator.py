@@ -26,7 +26,7 @@ from cgmcr2.consensus.stability import Calibration, calibrate, stability_rows
 from cgmcr2.features.sources import FeatureSource, check_finite, load_feature_file, read_rows
 from cgmcr2.model import load_network, save_network
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
-from cgmcr2.training import Settings, paper_settings, resolve, train
+from cgmcr2.training import Settings, check_rows, paper_settings, resolve, train
 from cgmcr2.training.checkpoint import remove_checkpoints
 
 Float32 = npt.NDArray[np.float32]
@@ -304,19 +304,27 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         if isinstance(X, (str, os.PathLike)):
             X = load_feature_file(X).features
         if torch.is_tensor(X):
-            X = X.detach().cpu().float().numpy()
+            X = X.detach().cpu().to_dense()
+            X = (X.float() if X.is_floating_point() and X.dtype != torch.float64 else X).numpy()
+        kind = getattr(getattr(X, "dtype", None), "kind", "f")
+        if kind == "c":
+            raise ValueError("Complex data not supported; give real features, such as the absolute values.")
         if not isinstance(X, np.memmap) and (
             hasattr(X, "__array__") or issparse(X) or not isinstance(X, FeatureSource)
         ):
+            first = np.float32 if kind in "biu" else np.float64  # what types other than floats are converted to
             checked: FeatureSource = validate_data(
-                self, X, reset=reset, dtype=[np.float32, np.float16, np.float64], ensure_min_samples=2 if reset else 1
+                self, X, reset=reset, dtype=[first, np.float16, np.float32, np.float64]
             )
+            if reset:
+                check_rows(checked.shape[0])
             return checked
         if len(X.shape) != 2 or X.shape[0] < 1:
             raise ValueError(
                 f"Expected features of shape (n_samples, n_features), n_samples >= 1, but got shape {tuple(X.shape)}."
             )
         if reset:
+            check_rows(X.shape[0])
             self.n_features_in_ = X.shape[1]
         elif X.shape[1] != self.n_features_in_:
             raise ValueError(

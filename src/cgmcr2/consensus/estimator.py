@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from cgmcr2._arrays import float32_rows
 from cgmcr2._random import seed_from
 
 from .ensemble import DEFAULT, ConsensusConfig, consensus_partition
@@ -66,7 +67,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> ConsensusClustering:
         """Cluster the rows of ``X (n, D)``; ``y`` is ignored."""
-        X = validate_data(self, X, dtype=np.float32, ensure_min_samples=2)
+        X = float32_rows(validate_data(self, X, dtype=[np.float32, np.float64], ensure_min_samples=2))
         k, n = self.n_clusters, len(X)
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= n:
             raise ValueError(f"n_clusters must be an integer between 1 and n_samples={n}, but is {k!r}.")
@@ -85,7 +86,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Int64:
         """(n,) the cluster of each row of ``X (n, D)``: the centroid of largest cosine similarity."""
         check_is_fitted(self, "labels_")
-        X = validate_data(self, X, dtype=np.float32, reset=False)
+        X = float32_rows(validate_data(self, X, dtype=[np.float32, np.float64], reset=False))
         similarity = self._viewed(X) @ torch.from_numpy(self.cluster_centers_).T
         return np.asarray(similarity.argmax(1).numpy(), dtype=np.int64)
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from cgmcr2._arrays import float32_rows
 from cgmcr2._checksums import DamagedFileError
 from cgmcr2.features.npy import map_npy, npz_names, read_npz
 from cgmcr2.images.limits import check_ratio
@@ -54,11 +55,14 @@ class FeatureFile:
 
 
 def read_rows(source: FeatureSource, rows: Any) -> npt.NDArray[np.float32]:
-    """Return ``source[rows]`` as a writable float32 array, as torch requires; copied only if necessary."""
+    """Return ``source[rows]`` as a writable float32 array, as torch requires; copied only if necessary.
+
+    Rows of extreme size are scaled, see ``float32_rows``.
+    """
     if not isinstance(source, np.memmap) or source.mode != "r":
-        return np.require(source[rows], dtype=np.float32, requirements=["C", "W"])
+        return float32_rows(source[rows])
     if isinstance(rows, slice):
-        values = np.array(source[rows], dtype=np.float32, order="C")
+        values = float32_rows(source[rows])
         release(source)
         return values
     # reading a row maps up to 2 MB around it, so a large batch of random rows would map the whole file
@@ -66,7 +70,7 @@ def read_rows(source: FeatureSource, rows: Any) -> npt.NDArray[np.float32]:
     values = np.empty((len(indices), *source.shape[1:]), dtype=np.float32)
     order = np.argsort(indices, kind="stable")
     for group in np.split(order, range(MAPPED_ROWS, len(order), MAPPED_ROWS)):
-        values[group] = source[indices[group]]
+        values[group] = float32_rows(source[indices[group]])
         release(source)
     return values
 

@@ -50,11 +50,19 @@ def paper_settings(dataset: str) -> tuple[int, dict[str, Any]]:
     return int(row.pop("classes")), row
 
 
+def check_rows(n: int) -> None:
+    """Raise ``ValueError`` if n rows are too few to be clustered."""
+    if n < 2:
+        count = "One row" if n == 1 else f"{n} rows"
+        raise ValueError(f"{count} cannot be clustered (n_samples={n}); give at least 2.")
+
+
 def resolve(preset: Preset, n: int, k: int, D: int, overrides: Mapping[str, Any] | None = None) -> Settings:
     """The settings of ``preset`` for n rows of D features in k clusters; ``overrides`` win unless None.
 
     ``paper`` takes the row of Table A.3 whose number of classes is nearest to k (CIFAR-10's for 10).
     """
+    check_rows(n)
     if preset not in PRESETS:
         raise ValueError(f"preset must be one of {', '.join(map(repr, PRESETS))}, but is {preset!r}.")
     check_names(overrides or ())

@@ -26,7 +26,8 @@ class BatchReader:
         self.source, self.batches, self.device, self.total_steps = source, batches, device, total_steps
         self._resident: Tensor | None = None
         if isinstance(source, np.ndarray) and not isinstance(source, np.memmap) and _fits(source, device):
-            self._resident = torch.from_numpy(source).to(device)
+            half = source.dtype == np.float16  # widened batch by batch
+            self._resident = torch.from_numpy(source if half else read_rows(source, slice(None))).to(device)
         self._pool = None if self._resident is not None else ThreadPoolExecutor(1, thread_name_prefix="cgmcr2-read")
         self._ahead: dict[int, Future[Tensor]] = {}
 
