@@ -23,11 +23,11 @@ def test_a_table_is_printed_and_saved(features: Path, tmp_path: Path, capsys: py
     assert run(*words, "--set", "spectral.s=5", "--in-process") == 0
     shown = capsys.readouterr()
     assert "| spectral | 1 |" in " ".join(shown.out.split())
-    assert "fitted on all rows (200 rows) and labelled it" in shown.out
+    assert "fitted and labelled all rows (200 rows)" in shown.out
     assert "k-means, seed 0: ACC" in shown.err
     assert (tmp_path / "out" / "table.csv").exists()
     assert '"s": 5,' in (tmp_path / "out" / "runs.jsonl").read_text()
-    assert run(*words, "--set", "spectral.s=5", "--json") == 0  # nothing is run again
+    assert run(*words, "--set", "spectral.s=5", "--json") == 0  # no run is repeated
     shown = capsys.readouterr()
     rows = json.loads(shown.out)["methods"]
     assert [row["method"] for row in rows] == ["k-means", "spectral"]
@@ -41,7 +41,7 @@ def test_a_table_is_printed_and_saved(features: Path, tmp_path: Path, capsys: py
         (["--methods", "kmeans"], "There is no method named 'kmeans'"),
         (["--set", "s=5"], "--set s=5 is not a setting; write --set METHOD.NAME=VALUE."),
         (["--seeds", "0"], "The number of seeds is 0; give at least 1."),
-        (["--limit", "5", "--in-process"], "A time limit needs a process per run"),
+        (["--limit", "5", "--in-process"], "A time limit needs one process per run"),
     ],
 )
 def test_user_errors_are_one_sentence(

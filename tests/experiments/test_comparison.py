@@ -21,7 +21,7 @@ def cells(markdown: str, method: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(split_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A comparison of k-means (in a process of its own), EnSC, which cannot predict, and TAC without text."""
+    """A comparison of k-means (in a separate process), EnSC, which cannot predict, and TAC without text."""
     folder = tmp_path_factory.mktemp("comparison") / "out"
     compare(split_file, 3, folder, methods=["k-means"], seeds=1)
     comparison = compare(split_file, 3, folder, methods=["k-means", "ensc", "tac"], seeds=1, in_process=True)
@@ -33,7 +33,7 @@ def test_runs_are_recorded_with_their_protocol(folder: Path) -> None:
     runs = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
     assert [run["method"] for run in runs] == ["k-means", "ensc"]
     assert runs[0]["protocol"] == "fitted on split 0 (48 rows), predicted split 1 (12 rows)"
-    assert runs[1]["protocol"] == "fitted on split 1 (12 rows) and labelled it; it cannot predict"
+    assert runs[1]["protocol"] == "fitted and labelled split 1 (12 rows), because it cannot predict new rows"
     assert runs[0]["acc"] == 1.0
     assert runs[0]["clusters"] == 3
     assert runs[0]["memory_mb"] > 50

@@ -21,7 +21,7 @@ def test_features_of_the_tables_encoder_come_first(table_features: Path, tmp_pat
 
 def test_features_without_labels_are_rejected(tmp_path: Path) -> None:
     np.savez(tmp_path / "cifar10.npz", features=np.zeros((4, 2), np.float32))
-    with pytest.raises(ValueError, match="has no array named 'labels'"):
+    with pytest.raises(ValueError, match="has no array 'labels'"):
         find_features("cifar10", tmp_path, "b")
 
 

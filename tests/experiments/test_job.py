@@ -12,8 +12,8 @@ from cgmcr2.experiments.job import Job, attempt_job, complete_settings, run_job,
     ("part", "protocol", "scored"),
     [
         ("test", "fitted on split 0 (48 rows), predicted split 1 (12 rows)", 12),
-        ("train", "fitted on split 0 (48 rows) and labelled it", 48),
-        ("all", "fitted on all rows (60 rows) and labelled it", 60),
+        ("train", "fitted and labelled split 0 (48 rows)", 48),
+        ("all", "fitted and labelled all rows (60 rows)", 60),
     ],
 )
 def test_protocols(split_file: Path, tmp_path: Path, part: str, protocol: str, scored: int) -> None:
@@ -35,7 +35,7 @@ def test_settings_include_the_presets_defaults(split_file: Path, tmp_path: Path)
 
 def test_timing_needs_a_full_batch(split_file: Path, tmp_path: Path) -> None:
     job = Job(str(split_file), "paper", 0, 3, {}, "labels", str(tmp_path), timing_batch=100)
-    assert attempt_job(job)["error"].endswith("has 60 rows; timing a batch needs 100.")
+    assert attempt_job(job)["error"].endswith("has 60 rows, but timing needs a batch of 100.")
 
 
 def test_silhouette_of_one_cluster_is_undefined(three_groups: tuple[np.ndarray, np.ndarray]) -> None:

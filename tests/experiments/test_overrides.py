@@ -6,7 +6,7 @@ from cgmcr2.experiments.overrides import override
 
 
 def test_a_multiple_needs_a_value_to_multiply() -> None:
-    with pytest.raises(ValueError, match="mu=x2 multiplies the default of mu, which has none"):
+    with pytest.raises(ValueError, match="mu=x2 multiplies the default, but mu has none"):
         override({}, {"mu": "x2"})
 
 

@@ -19,14 +19,14 @@ def run(job: Job, folder: Path, limit: float | None = None) -> str:
 
 
 def test_a_run_that_exceeds_the_limit_is_recorded(job: Job, tmp_path: Path) -> None:
-    assert run(job, tmp_path, limit=0.01) == "not done within 0.01 seconds"
+    assert run(job, tmp_path, limit=0.01) == "exceeded the time limit of 0.01 seconds"
 
 
 @pytest.mark.parametrize(
     ("script", "error"),
     [
-        ("kill -9 $$", "ended by SIGKILL, probably out of memory"),
-        ("kill -11 $$", "ended by SIGSEGV"),
+        ("kill -9 $$", "killed by SIGKILL, probably out of memory"),
+        ("kill -11 $$", "killed by SIGSEGV"),
         ("echo first >&2; echo last >&2; exit 3", "exited with code 3: last"),
     ],
 )

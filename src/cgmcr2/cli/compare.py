@@ -1,4 +1,4 @@
-"""``cgmcr2 compare``: CgMCR² and the baselines on one feature file."""
+"""``cgmcr2 compare``: compare CgMCR² and the baselines on one feature file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .parameters import parse_value
 EPILOG = """\b
 Examples:
   cgmcr2 compare features.npz -k 10 -o comparison
-  cgmcr2 compare features.npz -k 10 --methods auto,k-means --seeds 5 -o comparison
+  cgmcr2 compare features.npz -k 10 --methods auto,k-means -o comparison
   cgmcr2 compare features.npz -k 10 --set spectral.s=30 --json -o comparison
   cgmcr2 compare cifar10 --data DIR --encoder bundled -o comparison
 """
@@ -45,7 +45,7 @@ def compare(
         typer.Option("--set", metavar="METHOD.NAME=VALUE", help="Setting of a method; repeatable."),
     ] = None,
     labels: Annotated[
-        str, typer.Option("--labels", metavar="NAME", help="Array of labels in the file, used for scores only.")
+        str, typer.Option("--labels", metavar="NAME", help="Label array in the file, used for scores only.")
     ] = "labels",
     data: options.Data = None,
     download: options.Download = False,
@@ -53,13 +53,13 @@ def compare(
         str, typer.Option("--encoder", metavar="NAME", help="Encoder for the images of a data set.")
     ] = "bundled",
     limit: Annotated[
-        float | None, typer.Option("--limit", metavar="SECONDS", help="Stop a run after this many seconds.")
+        float | None, typer.Option("--limit", metavar="SECONDS", help="Time limit of a run in seconds.")
     ] = None,
     in_process: Annotated[
         bool,
         typer.Option(
             "--in-process",
-            help="Do not start a process per run: faster, but memory is not measured and a crash ends everything.",
+            help="Run in this process: faster, but memory is not measured and a crash ends the command.",
         ),
     ] = False,
     as_json: options.Json = False,
@@ -68,7 +68,7 @@ def compare(
 ) -> None:
     """Compare clustering methods on one feature file.
 
-    Finished runs are not repeated. Failed runs become rows with the reason and are retried next time.
+    Finished runs are not repeated. Failed runs are listed with the reason and retried next time.
     """
     from cgmcr2.datasets import embed_dataset, is_dataset, load_dataset
     from cgmcr2.experiments import compare as compare_methods
@@ -102,7 +102,7 @@ def compare(
 
 
 def parse_method_settings(items: list[str], default: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return ``METHOD.NAME=VALUE`` items by method; ``NAME=VALUE`` items belong to the ``default`` method.
+    """Return the settings in ``METHOD.NAME=VALUE`` items by method; ``NAME=VALUE`` is for the ``default`` method.
 
     >>> parse_method_settings(["spectral.s=30"])
     {'spectral': {'s': 30}}
@@ -120,7 +120,7 @@ def parse_method_settings(items: list[str], default: str | None = None) -> dict[
 
 
 def split_names(text: str | None) -> list[str]:
-    """Return the names in a list separated by commas.
+    """Return the names in a comma-separated list.
 
     >>> split_names("auto, k-means,")
     ['auto', 'k-means']

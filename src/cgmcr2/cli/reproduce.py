@@ -1,4 +1,4 @@
-"""``cgmcr2 reproduce``: the paper's tables, with our numbers beside the paper's, and its figures."""
+"""``cgmcr2 reproduce``: reproduce the paper's tables and figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPILOG = """\b
 Examples:
   cgmcr2 reproduce --list
   cgmcr2 reproduce table-6 --features DIR -o tables
-  cgmcr2 reproduce strategies --features DIR --only cifar10 --seeds 1 --quick -o tables
+  cgmcr2 reproduce strategies --features DIR --only cifar10 --quick -o tables
   cgmcr2 reproduce figure-2 figure-3 --features DIR -o figures
   cgmcr2 reproduce table-3 --data DIR --features DIR -o tables
 """
@@ -61,7 +61,7 @@ def reproduce(
     ] = "head",
     quick: Annotated[bool, typer.Option("--quick", help="Run at reduced size; the output says so.")] = False,
     rows: Annotated[
-        int | None, typer.Option("--rows", metavar="N", help="Limit on the rows fitted and on the rows scored.")
+        int | None, typer.Option("--rows", metavar="N", help="Maximum number of rows to fit, and to score.")
     ] = None,
     data: options.Data = None,
     download: options.Download = False,
@@ -77,13 +77,13 @@ def reproduce(
         ),
     ] = None,
     limit: Annotated[
-        float | None, typer.Option("--limit", metavar="SECONDS", help="Stop a run after this many seconds.")
+        float | None, typer.Option("--limit", metavar="SECONDS", help="Time limit of a run in seconds.")
     ] = None,
     in_process: Annotated[
         bool,
         typer.Option(
             "--in-process",
-            help="Do not start a process per run: faster, but memory is not measured and a crash ends everything.",
+            help="Run in this process: faster, but memory is not measured and a crash ends the command.",
         ),
     ] = False,
     as_json: options.Json = False,
@@ -117,7 +117,7 @@ def reproduce(
     }
     table_options = {"seeds": seeds, "protocol": protocol, "limit": limit, "in_process": in_process}
     method_settings = parse_method_settings(settings or [], default="paper")
-    # items without data sets need no folder of features
+    # Items without data sets do not use the folder of features.
     reproduction = _Reproduction(features or output, output, shared, table_options, method_settings)
     results = [_reproduce_item(item, reproduction, alone=len(selected) == 1, as_json=as_json) for item in selected]
     if as_json:
@@ -125,7 +125,7 @@ def reproduce(
 
 
 def _reproduce_item(item: PaperItem, reproduction: _Reproduction, *, alone: bool, as_json: bool) -> dict[str, Any]:
-    """Reproduce one table or figure and print it; if there are others, an error does not keep them from running."""
+    """Reproduce and print one table or figure; unless it is ``alone``, errors are reported without raising."""
     try:
         text, paths, values = reproduction.run(item)
     except (OSError, ValueError) as error:
@@ -141,16 +141,16 @@ def _reproduce_item(item: PaperItem, reproduction: _Reproduction, *, alone: bool
 
 @dataclasses.dataclass(frozen=True)
 class _Reproduction:
-    """The options of the command, applied to one table or figure after the other."""
+    """Options of the command, which apply to every table and figure."""
 
     features: Path
     output: Path
-    shared: dict[str, Any]  # options of tables and figures
+    shared: dict[str, Any]  # options of both tables and figures
     table_options: dict[str, Any]
     settings: dict[str, dict[str, Any]]  # by method
 
     def run(self, item: PaperItem) -> tuple[str, list[Path], dict[str, Any]]:
-        """Return the text for the terminal, the files and the values for JSON."""
+        """Reproduce ``item``; return the text for the terminal, the files and the values for JSON."""
         from cgmcr2.experiments.figures import PaperFigure, draw_figure
         from cgmcr2.experiments.figures.sensitivity import SETTINGS, save_sensitivity
         from cgmcr2.experiments.tables import reproduce_table

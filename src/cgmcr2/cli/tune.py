@@ -1,4 +1,4 @@
-"""``cgmcr2 tune``: a feasible gamma, then the best eps, gamma and number of neighbours."""
+"""``cgmcr2 tune``: search gamma, eps and the number of neighbours with Optuna."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def tune(
         typer.Option(
             "--by",
             metavar=metavar(TuningScore),
-            help="Score: stability needs no labels; labels is the accuracy, and the output says so.",
+            help="Score: stability (needs no labels), or labels (accuracy; every output says so).",
         ),
     ] = "stability",
     labels: Annotated[
-        str, typer.Option("--labels", metavar="NAME", help="Array of labels in the file, for --by labels.")
+        str, typer.Option("--labels", metavar="NAME", help="Label array in the file, for --by labels.")
     ] = "labels",
     preset: Annotated[
         Preset, typer.Option("--preset", metavar=metavar(Preset), help="Source of all other settings.")
@@ -49,15 +49,15 @@ def tune(
     trials: Annotated[
         int, typer.Option("--trials", metavar="N", help="Settings to try; a larger number extends the search.")
     ] = 20,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Trainings per trial; their mean counts.")] = 1,
-    rows: Annotated[
-        int, typer.Option("--rows", metavar="N", help="Limit on the rows, which are drawn at random.")
-    ] = 5000,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", help="Training runs per trial; the score is their mean.")
+    ] = 1,
+    rows: Annotated[int, typer.Option("--rows", metavar="N", help="Maximum number of rows, sampled at random.")] = 5000,
     part: options.Part = "train",
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")] = 0,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Setting that is the same in all trials; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Fixed setting of all trials; repeatable."),
     ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -65,8 +65,8 @@ def tune(
 ) -> None:
     """Search gamma, eps and the number of neighbours.
 
-    First gamma is doubled until clusters no longer collapse; then Optuna proposes settings. An interrupted search
-    resumes.
+    First, gamma is doubled until clusters no longer collapse. Then Optuna's TPE sampler proposes settings. An
+    interrupted search is resumed.
     """
     from cgmcr2.experiments import tune as search
     from cgmcr2.experiments.tuning.result import LABELS_USED

@@ -1,4 +1,4 @@
-"""Scores of clusterings against known classes, and the protocol that a score was obtained by."""
+"""Scores of clusterings against known classes, and their evaluation protocol."""
 
 from .metrics import Scores, clustering_accuracy, score_labels
 from .protocol import Protocol

@@ -27,11 +27,17 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
 
     Parameters
     ----------
-    labels_true : array of shape (n,)
+    labels_true : array-like of shape (n,)
         Classes; numbers or names.
-    labels_pred : array of shape (n,)
-        Clusters. There may be more or fewer than classes; points of unmatched clusters count as wrong.
+    labels_pred : array-like of shape (n,)
+        Clusters. Their number may differ from that of the classes; rows of unmatched clusters count as errors.
 
+    Returns
+    -------
+    accuracy : float
+
+    Examples
+    --------
     >>> clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 2])
     0.75
     """

@@ -1,4 +1,4 @@
-"""The protocol of a score: which rows were fitted, which were predicted, and how."""
+"""Evaluation protocol: which rows were fitted, which were predicted, and how."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclasses.dataclass(frozen=True)
 class Protocol:
-    """Protocol of a score; every printed score comes with it.
+    """Evaluation protocol, printed with every score.
 
     >>> print(Protocol("split 0", 18000, "split 1", 5000))
     fitted on split 0 (18,000 rows), predicted split 1 (5,000 rows) with the cluster head, 1 seed

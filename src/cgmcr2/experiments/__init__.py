@@ -1,4 +1,4 @@
-"""Comparisons of methods, the paper's tables and figures, and hyperparameter search.
+"""Comparison of methods, reproduction of the paper's tables and figures, and hyperparameter search.
 
 A table of the paper, such as ``table-3``, is defined in ``definitions/table-3.toml``, run by
 ``tables/reproduction.py`` and rendered by ``tables/rendering.py``.

@@ -1,4 +1,4 @@
-"""Every table and figure of the paper, by name."""
+"""Tables and figures of the paper by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choices that the commands and the library share; importing them does not import torch."""
+"""Choices shared by the command line and the library. Importing them does not import torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare methods on one feature file: every method and seed, one table, resumable."""
+"""Compare methods on one feature file over several seeds. Interrupted comparisons are resumed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCORES = {"acc": "ACC", "nmi": "NMI", "ari": "ARI"}
-MEASURES = (*SCORES, "silhouette", "seconds", "memory_mb")  # what each run reports
+MEASURES = (*SCORES, "silhouette", "seconds", "memory_mb")  # keys of a run's result
 
 
 @dataclasses.dataclass(frozen=True)
 class MethodSummary:
-    """One row of a comparison: mean and standard deviation of each measure over the seeds that finished.
+    """One row of a comparison: mean and standard deviation of each measure over the finished seeds.
 
-    ``measures["seed_ari"]`` is the adjusted Rand index between the labels of two seeds.
+    ``measures["seed_ari"]`` is the adjusted Rand index between the labels of two seeds, over all pairs of seeds.
     """
 
     method: str
@@ -43,16 +43,16 @@ class MethodSummary:
 
 @dataclasses.dataclass
 class Comparison:
-    """Results of a comparison, and the methods left out with the reason."""
+    """Results of a comparison; ``skipped`` maps each method that was left out to the reason."""
 
     folder: Path
     results: list[JobResult]
     skipped: dict[str, str]
 
     def summaries(self) -> list[MethodSummary]:
-        """Return one row per method, those left out last."""
+        """Return one row per method; methods that were left out are last."""
         methods = dict.fromkeys(result["method"] for result in self.results)
-        skipped = [MethodSummary(method, 0, {}, note=f"left out: {why}") for method, why in self.skipped.items()]
+        skipped = [MethodSummary(method, 0, {}, note=f"left out: {reason}") for method, reason in self.skipped.items()]
         return [*(self._summarize(method) for method in methods), *skipped]
 
     def _summarize(self, method: str) -> MethodSummary:
@@ -65,7 +65,7 @@ class Comparison:
         return MethodSummary(method, len(finished), measures, finished[0]["protocol"] if finished else "", note)
 
     def markdown(self) -> str:
-        """Return a Markdown table of percentages, mean ± standard deviation, with the protocols and notes."""
+        """Return a Markdown table of mean ± standard deviation in percent, followed by the protocols."""
         table = self.summaries()
         has_scores = any("acc" in row.measures for row in table)
         columns = SCORES if has_scores else {"silhouette": "silhouette"}
@@ -89,7 +89,7 @@ class Comparison:
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """Return the table as CSV: scores from 0 to 1, a column for each mean and each standard deviation."""
+        """Return the table as CSV, with scores from 0 to 1 and two columns per measure: mean and std."""
         names = [*SCORES, "silhouette", "seed_ari", "seconds", "memory_mb"]
         header = ["method", "seeds", *(f"{name}_{kind}" for name in names for kind in ("mean", "std"))]
         rows = []
@@ -99,7 +99,7 @@ class Comparison:
         return csv_table([*header, "protocol", "note"], rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the rows of the table as JSON values."""
+        """Return the rows of the table as JSON-serialisable values."""
         return {"folder": str(self.folder), "methods": [dataclasses.asdict(row) for row in self.summaries()]}
 
     def save(self) -> str | None:
@@ -124,7 +124,7 @@ class Comparison:
 
 
 def draw_scores(table: Sequence[MethodSummary], names: Sequence[str]) -> Figure:
-    """Draw the scores ``names`` of each method, the last one on top, with their standard deviations."""
+    """Plot the scores ``names`` of each method with error bars; the last method is on top."""
     figure = new_figure(7, 1.2 + 0.35 * len(table))
     axes = figure.subplots()
     for index, name in enumerate(names):
@@ -158,10 +158,10 @@ def compare(
     in_process: bool = False,
     progress: bool = False,
 ) -> Comparison:
-    """Run methods on a feature file and collect their results in ``folder``; finished runs are not repeated.
+    """Run methods on a feature file and save their results in ``folder``. Finished runs are not repeated.
 
-    If the file has a split, a method is fitted on split 0 and predicts split 1; a method that cannot predict clusters
-    split 1 itself. Without a split, all rows are fitted and labelled.
+    If the file has a split, a method is fitted on split 0 and predicts split 1; a method that cannot predict new rows
+    is fitted on split 1. Without a split, all rows are fitted and labelled.
 
     Parameters
     ----------
@@ -172,21 +172,25 @@ def compare(
     folder : path
         Output folder. A run is repeated if its settings, including defaults, have changed since.
     methods : sequence of str
-        Names of methods. ``"all"`` is ``auto`` and every baseline; name ``paper`` and ``reference``, the other presets
-        of CgMCR2, to include them.
+        Names of methods. ``"all"`` stands for ``auto`` and every baseline, without the presets ``paper`` and
+        ``reference``.
     seeds : int
         Runs per method, with seeds 0, 1, ...
     settings : mapping of str to mapping
-        Settings by method, in place of the published ones.
+        Settings by method, which replace the defaults.
     labels : str
-        Name of the array of labels in the file. They are used for scores only.
+        Name of the label array in the file. Labels are used for scores only.
     limit : float, optional
-        Seconds after which a run is stopped. A run that fails, crashes or exceeds the limit becomes a row with the
-        reason and is retried next time.
+        Time limit of a run in seconds. A run that fails, crashes or exceeds the limit is reported with the reason and
+        retried next time.
     in_process : bool
         Run in this process instead of one process per run; see ``run_missing``.
     progress : bool
-        Whether to show a progress bar.
+        Show a progress bar.
+
+    Returns
+    -------
+    comparison : Comparison
     """
     if seeds < 1:
         raise ValueError(f"The number of seeds is {seeds}; give at least 1.")
@@ -222,7 +226,7 @@ def seed_ari(paths: Sequence[Path]) -> list[float]:
 
 
 def _resolve_methods(methods: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
-    """Replace ``"all"`` by its methods, remove repetitions and reject unknown names."""
+    """Expand ``"all"``, remove duplicates and reject unknown names."""
     names = method_names()
     for name in (*methods, *settings):
         if name not in names and name != "all":
@@ -239,7 +243,7 @@ def _claim_folder(folder: Path, request: dict[str, Any]) -> None:
             raise ValueError(
                 f"{folder} holds a comparison of other features, clusters or labels; choose another folder."
             )
-    elif folder.exists() and any(path.name != "features" for path in folder.iterdir()):  # the command embeds into it
+    elif folder.exists() and any(path.name != "features" for path in folder.iterdir()):  # embeddings of the command
         raise ValueError(f"{folder} is not empty and holds no comparison; choose a new folder.")
     else:
         write_json(path, request)

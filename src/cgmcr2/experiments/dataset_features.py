@@ -1,4 +1,4 @@
-"""Features of the paper's data sets: found in a folder of feature files, or extracted into it from the images."""
+"""Features of the paper's data sets: find them in a folder, or extract missing ones from the images."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from cgmcr2.features.sources import is_features, load_feature_file
 
 @dataclasses.dataclass(frozen=True)
 class DatasetFeatures:
-    """Features of one data set: the file, the name of its label array, and the encoder that made them."""
+    """Features of one data set: path, name of the label array, encoder and size."""
 
     dataset: str
     path: Path
     labels: str
     encoder: str
-    fit_rows: int  # rows of the train split, or all rows if there is no split
+    fit_rows: int  # number of training rows; all rows if there is no split
     width: int
     classes: int
 
@@ -34,18 +34,18 @@ class DatasetFeatures:
 
 @dataclasses.dataclass(frozen=True)
 class FeatureLookup:
-    """Where to look for features, and how to extract those that are missing."""
+    """Folder to search for features, and options for extracting missing ones."""
 
     folder: Path
-    data: str | os.PathLike[str] | None = None  # folder of the data sets' official files; None: extract nothing
+    data: str | os.PathLike[str] | None = None  # folder of the official files; None disables extraction
     download: bool = False  # whether to download missing official files
-    encoder: str | None = None  # the only encoder to accept; None: the table's encoder is preferred
+    encoder: str | None = None  # accept only features of this encoder; None accepts any
     progress: bool = False
 
     def collect(self, names: Sequence[str], encoder: str) -> tuple[dict[str, DatasetFeatures], list[str]]:
-        """Return the features of each data set that has some, and one sentence for each that has none."""
+        """Return the features by data set, and one note for each data set without features."""
         if not self.folder.is_dir() and self.data is None:
-            raise FileNotFoundError(f"There is no folder {self.folder}; give the folder that holds the features.")
+            raise FileNotFoundError(f"There is no folder {self.folder}; pass the folder that contains the features.")
         features, notes = {}, []
         for name in names:
             try:
@@ -55,7 +55,7 @@ class FeatureLookup:
         return features, notes
 
     def provide(self, dataset: str, encoder: str) -> DatasetFeatures:
-        """Return the features of ``dataset``, extracted from its images if there are none in the folder."""
+        """Return the features of ``dataset``; if the folder has none, extract them from the images."""
         chosen = self.encoder or encoder
         try:
             return find_features(dataset, self.folder, chosen, exact=self.encoder is not None)
@@ -67,10 +67,10 @@ class FeatureLookup:
 
 
 def find_features(dataset: str, folder: Path, encoder: str, *, exact: bool = False) -> DatasetFeatures:
-    """Return the features of ``dataset`` in ``folder``: those of ``encoder`` if present, else (not ``exact``) any.
+    """Return the features of ``dataset`` in ``folder``.
 
-    Accepted names are ``NAME.npz``, ``NAME-ENCODER.npz``, ``NAME-*.npz``, and feature stores of these names. CIFAR-20
-    may be the array ``coarse_labels`` of CIFAR-100's file.
+    The names ``NAME``, ``NAME-ENCODER`` and ``NAME-*`` are tried in this order; with ``exact``, ``NAME-ENCODER`` only.
+    Each may be a feature store or an ``.npz`` file. CIFAR-20 may also be the array ``coarse_labels`` of CIFAR-100.
     """
     info = dataset_info(dataset)
     names = [(info.name, "labels")]
@@ -93,9 +93,9 @@ def find_features(dataset: str, folder: Path, encoder: str, *, exact: bool = Fal
 def extract_features(
     dataset: str, folder: Path, encoder: str, data: str | os.PathLike[str], *, download: bool, progress: bool
 ) -> None:
-    """Embed a data set, whose official files are in ``data``, into a feature store that ``find_features`` finds.
+    """Embed a data set into the feature store ``folder/NAME-ENCODER``; CIFAR-20 and CIFAR-100 share one store.
 
-    CIFAR-20 and CIFAR-100 share one store.
+    ``data`` is the folder of the official files; ``download`` downloads missing ones.
     """
     name = dataset_info(dataset).name
     arrays = {}
@@ -107,7 +107,10 @@ def extract_features(
 
 
 def select_datasets(name: str, datasets: Sequence[str], only: Sequence[str]) -> list[str]:
-    """Return the data sets of table or figure ``name`` that ``only`` names, in its order; all if ``only`` is empty."""
+    """Return those of ``datasets`` that are in ``only``; all if ``only`` is empty.
+
+    ``name`` is the table or figure, for error messages.
+    """
     selected = {dataset_info(dataset).name for dataset in only} or set(datasets)
     unknown = selected - set(datasets)
     if unknown:
@@ -118,7 +121,7 @@ def select_datasets(name: str, datasets: Sequence[str], only: Sequence[str]) -> 
 def _describe(dataset: str, path: Path, labels: str, encoder: str) -> DatasetFeatures:
     file = load_feature_file(path, labels=labels)
     if file.labels is None:
-        raise ValueError(f"{path} has no array named {labels!r}, which the scores of {dataset} need; add it.")
+        raise ValueError(f"{path} has no array {labels!r}, which is needed to score {dataset}; add it.")
     fit_rows = len(file.rows("train")) or len(file.rows("all"))
     encoder = encoder or file.fingerprint or "unknown encoder"
     classes = len(np.unique(np.asarray(file.labels)))

@@ -1,4 +1,4 @@
-"""Tables of strings as plain text, Markdown, LaTeX and CSV; tabulate lays them out."""
+"""Tables of strings as plain text, Markdown, LaTeX (by tabulate) and CSV."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tabulate import LATEX_ESCAPE_RULES, tabulate
 
-# LaTeX commands for the symbols in our tables, which need no further package.
+# LaTeX commands of the symbols in the tables; they need no additional package.
 _LATEX_SYMBOLS: dict[str, str | int | None] = {
     "±": r"$\pm$",
     "²": r"$^2$",
@@ -28,9 +28,10 @@ Cells = Sequence[Sequence[str]]
 
 
 def plain_table(header: Sequence[str], rows: Cells, *, align: str = "lr") -> str:
-    """Columns separated by spaces.
+    """Return a table with columns separated by spaces.
 
-    ``align`` has a letter per column: l (left), r (right) or c (centred). The last one holds for all further columns.
+    ``align`` has one letter per column: l (left), r (right) or c (centred). The last letter is used for all further
+    columns.
 
     >>> print(plain_table(["method", "ACC"], [["k-means", "9.5"]]))
     method     ACC
@@ -40,7 +41,7 @@ def plain_table(header: Sequence[str], rows: Cells, *, align: str = "lr") -> str
 
 
 def markdown_table(header: Sequence[str], rows: Cells, *, align: str = "lr") -> str:
-    """A GitHub-flavoured Markdown table; ``align`` as in ``plain_table``.
+    """Return a GitHub-flavoured Markdown table; ``align`` as in ``plain_table``.
 
     >>> print(markdown_table(["method", "ACC"], [["k-means", "9.5"]]))
     | method   |   ACC |
@@ -52,11 +53,11 @@ def markdown_table(header: Sequence[str], rows: Cells, *, align: str = "lr") -> 
 
 
 def latex_table(name: str, caption: str, header: Sequence[str], rows: Cells) -> str:
-    """A LaTeX ``table`` environment with ``booktabs`` rules and the label ``tab:NAME``."""
+    """Return a LaTeX ``table`` environment with ``booktabs`` rules and the label ``tab:NAME``."""
     tabular = _layout(header, rows, "latex_booktabs", "lc").translate(str.maketrans(_LATEX_SYMBOLS))
     escaped = caption.translate(str.maketrans({**LATEX_ESCAPE_RULES, **_LATEX_SYMBOLS}))
     lines = [
-        "% needs booktabs",
+        "% requires booktabs",
         r"\begin{table}[t]",
         r"\centering",
         rf"\caption{{{escaped}}}",
@@ -68,7 +69,7 @@ def latex_table(name: str, caption: str, header: Sequence[str], rows: Cells) -> 
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Comma-separated values with a header line.
+    """Return comma-separated values with a header line.
 
     >>> csv_table(["a", "b"], [[1, "x, y"]])
     'a,b\\n1,"x, y"\\n'

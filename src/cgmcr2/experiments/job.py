@@ -1,6 +1,6 @@
-"""One fit of one method on one feature file, run in a process of its own.
+"""Jobs: one fit of one method on one feature file, usually in a separate process.
 
-``python -m cgmcr2.experiments.job JOB.json`` writes the result to ``JOB.result.json`` beside it.
+``python -m cgmcr2.experiments.job JOB.json`` writes the result to ``JOB.result.json``.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from cgmcr2.training import PRESETS, Settings, resolve, train
 
 from .choices import Part
 
-SILHOUETTE_ROWS = 2000  # sample size: the silhouette compares all pairs of rows
-NO_TEXT_EMBEDDINGS = "needs text embeddings of nouns: an array 'text' in the .npz, or --set tac.text=FILE"
+SILHOUETTE_ROWS = 2000  # sample size, because the silhouette compares all pairs of rows
+NO_TEXT_EMBEDDINGS = "needs text embeddings of nouns: an array 'text' in the .npz, or the setting tac.text=FILE"
 
 Int64 = npt.NDArray[np.int64]
-JobResult = dict[str, Any]  # scores, cost and protocol; or "error"
+JobResult = dict[str, Any]  # scores, cost and protocol, or "error"
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """Everything that one fit needs."""
+    """Specification of one fit."""
 
     features: str
     method: str
@@ -42,17 +42,17 @@ class Job:
     n_clusters: int
     settings: dict[str, Any]
     labels: str  # name of the label array in the feature file
-    output: str  # folder that receives labels/KEY.npy
-    name: str = ""  # unique name, if method and seed are not enough
-    title: str = ""  # shown instead of the method's name
-    part: Part = "test"  # rows that are scored
-    max_rows: int = 0  # limit on the rows fitted and on the rows scored; 0: no limit
+    output: str  # folder in which labels/KEY.npy is saved
+    name: str = ""  # unique key; default: METHOD-SEED
+    title: str = ""  # displayed name; default: the method
+    part: Part = "test"  # rows to score
+    max_rows: int = 0  # maximum number of rows to fit, and to score; 0: no limit
     spectral: bool = False  # also score spectral clustering of CgMCR²'s embedding
-    timing_batch: int = 0  # batch size at which iterations are timed, without scores; 0: fit and score
+    timing_batch: int = 0  # time iterations at this batch size instead of scoring; 0: fit and score
 
     @property
     def key(self) -> str:
-        """Identifier in ``runs.jsonl`` and in the names of files."""
+        """Identifier in ``runs.jsonl`` and in file names."""
         return self.name or f"{self.method}-{self.seed}"
 
     @property
@@ -61,7 +61,7 @@ class Job:
 
 
 def run_job(job: Job) -> JobResult:
-    """Fit, predict and score; the predicted labels are saved as ``labels/KEY.npy``."""
+    """Fit, predict and score; save the predicted labels as ``labels/KEY.npy``."""
     file = load_feature_file(job.features, labels=job.labels)
     if job.timing_batch:
         return time_iterations(job, file)
@@ -69,7 +69,7 @@ def run_job(job: Job) -> JobResult:
     model = _make_model(job)
     if fit_rows is not test_rows and not getattr(model, "can_predict", True):
         fit_rows = test_rows
-        protocol = f"fitted on split 1 ({len(test_rows):,} rows) and labelled it; it cannot predict"
+        protocol = f"fitted and labelled split 1 ({len(test_rows):,} rows), because it cannot predict new rows"
     X = read_rows(file.features, test_rows)
     X_fit = X if fit_rows is test_rows else read_rows(file.features, fit_rows)
     start = time.perf_counter()
@@ -98,9 +98,9 @@ def _select_rows(job: Job, file: FeatureFile) -> tuple[Int64, Int64, str]:
     test_rows = _limit(file.rows("test"), job.max_rows)
     if file.split is None or not len(fit_rows) or not len(test_rows) or job.part == "all":
         rows = _limit(file.rows("all"), job.max_rows)
-        return rows, rows, f"fitted on all rows ({len(rows):,} rows) and labelled it"
+        return rows, rows, f"fitted and labelled all rows ({len(rows):,} rows)"
     if job.part == "train":
-        return fit_rows, fit_rows, f"fitted on split 0 ({len(fit_rows):,} rows) and labelled it"
+        return fit_rows, fit_rows, f"fitted and labelled split 0 ({len(fit_rows):,} rows)"
     protocol = f"fitted on split 0 ({len(fit_rows):,} rows), predicted split 1 ({len(test_rows):,} rows)"
     return fit_rows, test_rows, protocol
 
@@ -111,13 +111,13 @@ def _limit(rows: Int64, max_rows: int) -> Int64:
 
 
 def time_iterations(job: Job, file: FeatureFile) -> JobResult:
-    """Seconds and memory of one fine-tuning iteration at batch size ``job.timing_batch``.
+    """Measure time and memory of one fine-tuning iteration at batch size ``job.timing_batch``.
 
-    The minimum over several iterations: other load on the machine can only slow them down.
+    The time is the minimum over several iterations, because other load on the machine can only slow them down.
     """
     rows = file.rows("all")[: job.timing_batch]
     if len(rows) < job.timing_batch:
-        raise ValueError(f"{job.features} has {len(rows)} rows; timing a batch needs {job.timing_batch}.")
+        raise ValueError(f"{job.features} has {len(rows)} rows, but timing needs a batch of {job.timing_batch}.")
     X = read_rows(file.features, rows)
     settings = {**job.settings, "batch_size": job.timing_batch, "warmup_epochs": 0}  # an epoch is one step
 
@@ -143,7 +143,7 @@ def _make_model(job: Job) -> Any:
 
 
 def complete_settings(job: Job, n: int, D: int) -> dict[str, Any]:
-    """Return every setting of the method for n rows of width D, defaults included, as JSON values.
+    """Return all settings of the method for n rows of width D, including defaults, as JSON-serialisable values.
 
     They identify a finished run: if a default changes, the run is repeated.
     """
@@ -153,7 +153,7 @@ def complete_settings(job: Job, n: int, D: int) -> dict[str, Any]:
             settings = {"preset": job.method, "n_clusters": job.n_clusters, **resolved}
         else:
             settings = _make_model(job).get_params()
-    except (TypeError, ValueError):  # the run itself reports what is wrong
+    except (TypeError, ValueError):  # invalid settings are reported by the run
         settings = job.settings
     plain = {name: value for name, value in settings.items() if not isinstance(value, np.ndarray)}
     values: dict[str, Any] = json.loads(json.dumps(plain, default=str))
@@ -161,7 +161,7 @@ def complete_settings(job: Job, n: int, D: int) -> dict[str, Any]:
 
 
 def text_embeddings(features: str) -> npt.NDArray[Any] | None:
-    """Return the array ``text`` of an .npz (embeddings of nouns, for TAC), or None if it has none."""
+    """Return the array ``text`` of an .npz (embeddings of nouns, for TAC), or None if there is none."""
     if Path(features).suffix.lower() != ".npz":
         return None
     with np.load(features, allow_pickle=False) as archive:
@@ -169,7 +169,7 @@ def text_embeddings(features: str) -> npt.NDArray[Any] | None:
 
 
 def silhouette(X: npt.NDArray[np.float32], labels: Int64) -> float | None:
-    """Mean silhouette by cosine distance over a fixed sample of rows; None for a single cluster."""
+    """Mean silhouette with cosine distance over a fixed sample of rows; None if it is undefined."""
     from sklearn.metrics import silhouette_score
 
     rows = sample_rows(len(X), SILHOUETTE_ROWS, np.random.default_rng(0))
@@ -202,7 +202,7 @@ def attempt_job(job: Job) -> JobResult:
 
 
 def method_names() -> list[str]:
-    """Return every method that can be compared: the presets of CgMCR2, then the baselines."""
+    """Return the names of all methods: the presets of CgMCR2, then the baselines."""
     return [*PRESETS, *METHODS]
 
 

@@ -1,4 +1,4 @@
-"""Settings relative to other settings, and the reduced size of ``--quick``."""
+"""Overrides of settings, also by a factor, and the settings of quick runs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# A narrow network needs a larger learning rate; together these cut the cost to about a hundredth.
+# About a hundredth of the cost; a narrow network needs a larger learning rate.
 QUICK_SETTINGS: dict[str, Any] = {
     "hidden_dim": "x0.125",
     "lr": "x8",
     "warmup_epochs": "x0.4",
     "finetune_epochs": "x0.4",
 }
-QUICK_ROWS = 10_000  # limit on the rows fitted, and on the rows scored
+QUICK_ROWS = 10_000  # maximum number of rows to fit, and to score
 
 
 def override(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def override(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     for name, value in changes.items():
         if isinstance(value, str) and re.fullmatch(r"x\d+(\.\d+)?", value):
             if name not in base:
-                raise ValueError(f"{name}={value} multiplies the default of {name}, which has none; give a number.")
+                raise ValueError(f"{name}={value} multiplies the default, but {name} has none; pass a number.")
             product = base[name] * float(value[1:])
             value = int(product) if product.is_integer() else product
         settings[name] = value

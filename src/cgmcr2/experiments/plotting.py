@@ -1,4 +1,4 @@
-"""Colours and layout that all figures share, and saving them. The colours suit every kind of colour vision."""
+"""Colours, layout and saving of figures. The palette is colour-blind safe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cgmcr2._files import replacing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, with grey instead of yellow, which is too light on white.
+# Okabe-Ito palette, with grey in place of yellow, which is too light on white.
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, "#000000", "#999999")
 MARKERS = "os^Dv<>Pp*XhH"
@@ -27,7 +27,7 @@ def require_matplotlib() -> None:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of this size in inches; it belongs to no window."""
+    """Return an empty figure of the given size in inches, without a window."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
@@ -41,7 +41,7 @@ def add_legend(figure: Figure, handles: Sequence[Any]) -> None:
 
 
 def add_footnote(figure: Figure, text: str) -> Figure:
-    """Add small print below the panels, such as the protocol of the numbers, and return the figure."""
+    """Add small print below the panels, such as the protocol, and return the figure."""
     characters_per_line = int(figure.get_figwidth() * 17)
     figure.supxlabel("\n".join(textwrap.wrap(text, characters_per_line)), fontsize=7, color="0.35")
     return figure

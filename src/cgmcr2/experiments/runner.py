@@ -1,4 +1,4 @@
-"""Run jobs, each in a process of its own, and record the results in ``runs.jsonl``."""
+"""Run jobs, each in a separate process, and record the results in ``runs.jsonl``."""
 
 from __future__ import annotations
 
@@ -29,14 +29,30 @@ def run_missing(
     in_process: bool = False,
     progress: bool = False,
 ) -> dict[str, JobResult]:
-    """Run the jobs that ``folder`` does not hold yet and return all results by the job's key.
+    """Run the jobs without a result in ``folder``, and return all results.
 
-    Each job comes with its complete settings, which identify it. A job that fails, crashes or exceeds ``limit``
-    seconds is recorded with an ``error`` and retried next time. ``in_process`` runs the jobs in this process, which
-    saves the start of one per job; then a crash ends everything, memory is not measured, and there can be no ``limit``.
+    Parameters
+    ----------
+    jobs : sequence of (Job, dict)
+        Jobs with their complete settings. A result with other settings does not count.
+    folder : Path
+        Folder of ``runs.jsonl``.
+    limit : float, optional
+        Time limit of a job in seconds. A job that fails, crashes or exceeds it is recorded with an ``error`` and
+        retried next time.
+    in_process : bool
+        Run the jobs in this process, which saves starting one process per job. Then a crash ends the program, memory
+        is not measured, and ``limit`` is not supported.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    results : dict of str to JobResult
+        Results by ``Job.key``.
     """
     if in_process and limit is not None:
-        raise ValueError("A time limit needs a process per run; leave out --limit or --in-process.")
+        raise ValueError("A time limit needs one process per run; use either limit or in_process, not both.")
     results = read_results(folder)
     missing = [(job, settings) for job, settings in jobs if not _is_done(results.get(job.key), settings)]
     with progress_bar(len(missing), desc="Running", unit="runs", enabled=progress) as bar:
@@ -53,7 +69,7 @@ def run_missing(
 
 
 def read_results(folder: Path) -> dict[str, JobResult]:
-    """Return the last result of each job in ``folder``, skipping lines that a crash left incomplete."""
+    """Return the last result of each job in ``folder``; incomplete lines, which a crash may leave, are skipped."""
     path, results = folder / "runs.jsonl", {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         try:
@@ -65,7 +81,7 @@ def read_results(folder: Path) -> dict[str, JobResult]:
 
 
 def _is_done(result: JobResult | None, settings: dict[str, Any]) -> bool:
-    """Whether a result exists for these settings; settings added since it was recorded are ignored."""
+    """Whether the result was obtained with these settings; settings that it does not record are ignored."""
     if result is None or "error" in result:
         return False
     return all(name in settings and settings[name] == value for name, value in result["settings"].items())
@@ -83,14 +99,14 @@ def _run_in_subprocess(job: Job, limit: float | None) -> JobResult:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return {"error": f"not done within {limit:g} seconds"}
+            return {"error": f"exceeded the time limit of {limit:g} seconds"}
         output = path.with_suffix(".result.json")
         if output.exists():
             result: JobResult = json.loads(output.read_text(encoding="utf-8"))
             return result
     if process.returncode < 0:
         name = signal.Signals(-process.returncode).name
-        return {"error": f"ended by {name}" + (", probably out of memory" if name == "SIGKILL" else "")}
+        return {"error": f"killed by {name}" + (", probably out of memory" if name == "SIGKILL" else "")}
     last_line = process.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
     return {"error": f"exited with code {process.returncode}: {last_line[0]}"}
 

@@ -122,7 +122,9 @@ def test_cells_differences_and_failures(reproduced: tuple[Path, TableResult]) ->
     assert values["cells"][3]["paper"] is None  # NMI on CIFAR-20
 
 
-def test_one_training_serves_both_label_sources_and_an_iteration_is_timed(table_features: Path, tmp_path: Path) -> None:
+def test_one_training_run_serves_both_label_sources_and_an_iteration_is_timed(
+    table_features: Path, tmp_path: Path
+) -> None:
     small = {"paper": {"hidden_dim": 8, "embedding_dim": 4, "batch_size": 24, "s": 3}}
     result = reproduce_table(
         OURS, table_features, tmp_path / "out", seeds=1, quick=True, rows=40, settings=small, in_process=True
@@ -131,15 +133,15 @@ def test_one_training_serves_both_label_sources_and_an_iteration_is_timed(table_
     trainings = [line for line in lines if "acc" in line]
     assert len(trainings) == 1
     assert trainings[0]["settings"]["warmup_epochs"] == 4  # x0.4
-    assert trainings[0]["settings"]["hidden_dim"] == 8  # the user's setting wins over --quick
+    assert trainings[0]["settings"]["hidden_dim"] == 8  # the user's setting takes precedence over quick
     cells = {(cell.row, cell.column): cell for cell in result.cells}
     assert cells["SC on Z", "acc"].mean == pytest.approx(100 * trainings[0]["spectral"]["acc"])
     assert cells["argmax", "acc"].mean == pytest.approx(100 * trainings[0]["acc"])
     assert cells["argmax", "seconds_per_iteration"].mean > 0
     assert cells["argmax", "memory_mb"].paper == 2000
     notes = " ".join(result.notes)
-    assert "Reduced size (--quick): hidden_dim x0.125" in notes
-    assert "at most 40 rows are fitted" in notes
+    assert "Reduced size (quick): hidden_dim x0.125" in notes
+    assert "at most 40 rows fitted" in notes
     assert "by spectral clustering of its embedding" in notes
 
 

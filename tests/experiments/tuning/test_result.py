@@ -27,10 +27,10 @@ RESULT = TuningResult(
 
 def test_the_summary_names_gamma_the_best_and_the_preset() -> None:
     assert RESULT.summary() == [
-        "No gamma up to 1 keeps 75% of the clusters live; most are live at 1.",
+        "No gamma up to 1 keeps at least 75% of the clusters live; gamma 1 keeps the most.",
         "Best of 3 trials: eps 0.3, gamma 3, s 4; stability (label-free): 70.0 %.",
         "Preset without changes: 50.0 %.",
-        "To fit with them: cgmcr2 fit",
+        "To fit with these settings: cgmcr2 fit",
     ]
     assert LABELS_USED in dataclasses.replace(RESULT, by="labels").summary()
 

@@ -73,7 +73,7 @@ def test_every_output_says_that_labels_were_used(folder: Path, printed: tuple[st
     assert LABELS_USED in out
     assert LABELS_USED in err
     assert "ACC (BY LABELS)" in out
-    line = next(line for line in out.splitlines() if line.startswith("To fit with them: "))
+    line = next(line for line in out.splitlines() if line.startswith("To fit with these settings: "))
     assert line.endswith("# chosen with labels")
     assert LABELS_USED in (folder / "table.md").read_text()
     assert all(",labels," in line for line in (folder / "table.csv").read_text().splitlines()[1:])
@@ -144,7 +144,7 @@ def test_a_search_in_which_everything_fails_says_why(tmp_path: Path) -> None:
     def evaluate(point: dict[str, Any], seed: int) -> dict[str, float]:
         raise ValueError("no rows")
 
-    with pytest.raises(ValueError, match="The training failed at every gamma: no rows"):
+    with pytest.raises(ValueError, match="Training failed at every gamma: no rows"):
         fake_search(tmp_path / "out", evaluate)
 
 
@@ -166,7 +166,7 @@ def test_without_labels_the_command_repeats_the_best_trial(
 def test_mistakes_are_rejected_before_the_first_training(features: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="There is no score 'acc'; choose from stability, labels"):
         tune(features, 4, tmp_path / "a", by="acc")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="has no array 'kinds' to score by"):
+    with pytest.raises(ValueError, match="has no label array 'kinds'"):
         tune(features, 4, tmp_path / "a", by="labels", labels="kinds")
     with pytest.raises(ValueError, match="gamma is part of the search and cannot be fixed"):
         tune(features, 4, tmp_path / "a", settings={"gamma": 3})

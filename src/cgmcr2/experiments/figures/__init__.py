@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from one training per data set or from the runs of their tables."""
+"""The paper's figures, drawn from one training run per data set, or from the runs of a table."""
 
 from .paper import FIGURES, PaperFigure, SavedFigure, draw_figure
 

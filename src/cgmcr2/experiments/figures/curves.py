@@ -1,4 +1,4 @@
-"""Learning curves: the terms of the objective in each step, and ACC and NMI after each epoch."""
+"""Learning curves: terms of the objective in each step, ACC and NMI after each epoch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class Curves:
-    """Course of a training: ``terms[name]`` in each step, ``scores[name]`` (0 to 1) after each epoch."""
+    """Learning curves of a training run: ``terms[name]`` in each step, ``scores[name]`` (0 to 1) after each epoch."""
 
     terms: Mapping[str, Sequence[float]]
     scores: Mapping[str, Sequence[float]]
@@ -28,7 +28,7 @@ class Curves:
 
 
 def draw_learning_curves(name: str, curves: Curves) -> Figure:
-    """Two panels: (a) the terms of the objective, (b) ACC and NMI."""
+    """Draw two panels: (a) the terms of the objective, (b) ACC and NMI."""
     figure = new_figure(9, 3.6)
     left, right = figure.subplots(1, 2)
     handles = [*_draw_terms(left, curves), *_draw_scores(right, curves)]
@@ -39,17 +39,17 @@ def draw_learning_curves(name: str, curves: Curves) -> Figure:
 
 
 def draw_term_curves(panels: Mapping[str, Curves]) -> Figure:
-    """The terms of the objective during training, one panel per data set, three in a row."""
+    """Draw the terms of the objective during training, one panel per data set, three in a row."""
     return _draw_grid(panels, _draw_terms)
 
 
 def draw_score_curves(panels: Mapping[str, Curves]) -> Figure:
-    """ACC and NMI during training, one panel per data set, three in a row."""
+    """Draw ACC and NMI during training, one panel per data set, three in a row."""
     return _draw_grid(panels, _draw_scores)
 
 
 def moving_average(values: npt.NDArray[np.floating[Any]], window: int) -> npt.NDArray[np.floating[Any]]:
-    """Centred moving average over ``window`` values; the window is cut off at both ends.
+    """Centred moving average over ``window`` values, truncated at both ends.
 
     >>> moving_average(np.array([1.0, 3.0, 5.0, 7.0]), 3)
     array([2., 3., 5., 6.])
@@ -76,7 +76,7 @@ def _draw_grid(panels: Mapping[str, Curves], draw: Callable[[Axes, Curves], list
 
 
 def _draw_terms(axes: Axes, curves: Curves) -> list[Line2D]:
-    """Draw R and Rc on the left axis and the cut with its penalty on the right: each step, and its moving average."""
+    """Draw R and Rc (left axis) and the cut with its penalty (right axis) in each step, with moving averages."""
     right = axes.twinx()
     cut = "$L_{\\mathrm{Ncut}}$"
     styles = (

@@ -20,7 +20,7 @@ Int = npt.NDArray[np.integer[Any]]
 
 
 def tsne(rows: Float) -> Float:
-    """t-SNE of the rows (m, D), scaled to unit length, with perplexity 30 -> (m, 2)."""
+    """t-SNE (m, 2) of the rows (m, D), scaled to unit length, with perplexity 30."""
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, (len(rows) - 1) / 3)
@@ -30,7 +30,10 @@ def tsne(rows: Float) -> Float:
 def draw_maps(
     panels: Mapping[str, tuple[Float, Float, Int]], *, before: str = "Features", after: str = "CgMCR²"
 ) -> Figure:
-    """Positions (m, 2) before (top) and after (bottom), one column per ``name: (before, after, labels)``."""
+    """Draw maps before (top) and after (bottom) training, one column per data set.
+
+    ``panels[name]`` are positions (m, 2) before, positions after, and labels (m,).
+    """
     figure = new_figure(3 * len(panels), 6.2)
     grid = figure.subplots(2, len(panels), squeeze=False)
     for column, (name, (first, second, labels)) in enumerate(panels.items()):

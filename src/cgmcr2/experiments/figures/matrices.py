@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 Float = npt.NDArray[np.floating[Any]]
 Int = npt.NDArray[np.integer[Any]]
 
-COLORMAPS = {"X": "Blues", "Z": "Blues", "Pi": "Oranges"}  # one hue of growing darkness: readable in grey too
+COLORMAPS = {"X": "Blues", "Z": "Blues", "Pi": "Oranges"}  # sequential, so that they are readable in greyscale
 SYMBOLS = {"X": "$|XX^\\top|$", "Z": "$|ZZ^\\top|$", "Pi": "$|\\Pi\\Pi^\\top|$"}
 
 
 @dataclasses.dataclass
 class Snapshot:
-    """Output of the network for m rows after an epoch: ``Z (m, d)``, ``Pi (m, k)``, and the accuracy on all rows."""
+    """Outputs of the network for m rows after an epoch, ``Z (m, d)`` and ``Pi (m, k)``, and the test accuracy."""
 
     epoch: int
     Z: Float
@@ -34,7 +34,7 @@ class Snapshot:
 
 
 def similarity(rows: Float, order: Int) -> Float:
-    """Absolute cosine similarity of all pairs of rows (m, D), in the given order -> (m, m).
+    """Absolute cosine similarity (m, m) of all pairs of rows (m, D), in the given order.
 
     >>> similarity(np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0]]), np.array([0, 2, 1]))
     array([[1., 1., 0.],
@@ -46,13 +46,13 @@ def similarity(rows: Float, order: Int) -> Float:
 
 
 def co_membership(Pi: Float, order: Int) -> Float:
-    """``|Pi Pi'|`` of memberships (m, k), in the given order -> (m, m); 1 where two rows surely share a cluster."""
+    """``|Pi Pi'|`` (m, m) of memberships ``Pi (m, k)``, in the given order."""
     sorted_rows = np.asarray(Pi, dtype=np.float32)[order]
     return np.asarray(np.abs(sorted_rows @ sorted_rows.T))
 
 
 def draw_similarity_over_time(X: Float, snapshots: Sequence[Snapshot], labels: Int, *, features: str = "X") -> Figure:
-    """Left: ``|XX'|`` of the features. Right: ``|ZZ'|`` above ``|Pi Pi'|`` after each epoch, with the accuracy.
+    """Draw ``|XX'|`` of the features (left), and ``|ZZ'|`` and ``|Pi Pi'|`` of each snapshot with its accuracy (right).
 
     Rows are ordered by ``labels (m,)``.
     """
@@ -78,7 +78,10 @@ def draw_similarity_over_time(X: Float, snapshots: Sequence[Snapshot], labels: I
 def draw_similarity_by_dataset(
     panels: Mapping[str, tuple[Float, Snapshot, Int]], *, features: str = "Features"
 ) -> Figure:
-    """One column per data set (``name: (X, snapshot, labels)``): features, ``Z`` and ``Pi``, ordered by label."""
+    """Draw the similarities of features, ``Z`` and ``Pi``, one column per data set, with rows ordered by label.
+
+    ``panels[name]`` are the features, the snapshot and the labels of a data set.
+    """
     figure = new_figure(0.9 + 2.3 * len(panels), 6.9)
     grid = figure.add_gridspec(3, len(panels) + 1, width_ratios=[*[1] * len(panels), 0.05])
     for column, (name, (X, snapshot, labels)) in enumerate(panels.items()):

@@ -29,7 +29,7 @@ _ARROWS = {  # (colour, legend): pairs of boxes
 
 
 def draw_network() -> Figure:
-    """The network: forward pass in black, gradients of ``Z`` in green and of ``Pi`` in orange."""
+    """Draw the network: forward pass in black, gradients of ``Z`` in green and of ``Pi`` in orange."""
     figure = new_figure(9, 3.6)
     axes = figure.subplots()
     axes.set_xlim(0, 18)

@@ -1,4 +1,4 @@
-"""Train with the paper's settings and record the state after every epoch, which the figures show."""
+"""Train with the paper's settings and record the data for the figures after every epoch."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from cgmcr2.training.schedule import Schedule
 from .curves import Curves
 from .matrices import Snapshot
 
-EPOCHS = (1, 2, 5, 10, 20)  # shown in the paper's Figure 2
-SHOWN_ROWS = 1000  # test rows in matrices and maps
+EPOCHS = (1, 2, 5, 10, 20)  # snapshots in the paper's Figure 2
+SNAPSHOT_ROWS = 1000  # maximum number of test rows in matrices and maps
 BLOCK = 2048  # rows per forward pass
 
 Float32 = npt.NDArray[np.float32]
@@ -33,10 +33,10 @@ Int64 = npt.NDArray[np.int64]
 
 @dataclasses.dataclass
 class Observation:
-    """A training as the figures show it.
+    """Data of a training run for the figures.
 
-    ``X (m, D)``, ``labels (m,)`` and ``snapshots`` are of at most 1,000 test rows; the scores in ``curves`` are of all
-    test rows.
+    ``X (m, D)``, ``labels (m,)`` and ``snapshots`` contain at most ``SNAPSHOT_ROWS`` test rows; the scores in
+    ``curves`` are computed on all test rows.
     """
 
     X: Float32
@@ -64,22 +64,26 @@ def observe_training(
     dataset : str
         Data set whose settings in the paper are used.
     file : FeatureFile
-        Features and labels. Labels are used to order rows and for scores.
+        Features and labels. Labels are used for scores and to order rows.
     seed : int
         Random seed.
     settings : dict
-        Settings in place of the paper's.
+        Settings that replace the paper's.
     max_rows : int, optional
-        Limit on the rows that are trained on.
+        Maximum number of training rows.
     epochs : sequence of int
-        Epochs to take a snapshot of, besides the last.
+        Epochs to take a snapshot of, in addition to the last.
     cache : path, optional
-        Folder that keeps the observation; if it holds one with the same settings, there is no training.
+        Cache folder. A cached observation with the same settings is returned without training.
     progress : bool
-        Whether to show a progress bar.
+        Show a progress bar.
+
+    Returns
+    -------
+    observation : Observation
     """
     if file.labels is None:
-        raise ValueError(f"The features of {dataset} have no labels, which the figure needs; add an array of labels.")
+        raise ValueError(f"The features of {dataset} have no labels, which the figure needs; add a label array.")
     k, values = paper_settings(dataset)
     rng = generator(seed, Stream.FIGURES)
     fit_rows, test_rows, protocol = _select_rows(file, max_rows, rng)
@@ -98,7 +102,7 @@ def observe_training(
     schedule = Schedule(complete, len(fit_rows))
     last_epoch = -(-schedule.total_steps // schedule.steps_per_epoch)
     classes = np.unique(np.asarray(file.labels)[test_rows], return_inverse=True)[1].astype(np.int64)
-    shown = sample_rows(len(test_rows), SHOWN_ROWS, rng)
+    sample = sample_rows(len(test_rows), SNAPSHOT_ROWS, rng)
     X = read_rows(file.features, test_rows)
     snapshots: list[Snapshot] = []
     scores: dict[str, list[float]] = {"acc": [], "nmi": []}
@@ -109,14 +113,14 @@ def observe_training(
         scores["acc"].append(epoch_scores.acc)
         scores["nmi"].append(epoch_scores.nmi)
         if epoch in epochs or epoch == last_epoch:
-            snapshots.append(Snapshot(epoch, Z[shown], Pi[shown], epoch_scores.acc))
+            snapshots.append(Snapshot(epoch, Z[sample], Pi[sample], epoch_scores.acc))
 
     source = Subset(file.features, fit_rows)
     history = train(source, k, complete, seed=seed, progress=progress, on_epoch=record_epoch).history
     terms = {name: [float(record[name] or 0) for record in history] for name in ("R", "Rc", "cut", "penalty")}
     terms["Lncut"] = [cut + penalty for cut, penalty in zip(terms.pop("cut"), terms.pop("penalty"), strict=True)]
     curves = Curves(terms, scores, schedule.steps_per_epoch, schedule.warmup_steps)
-    observation = Observation(X[shown], classes[shown], snapshots, curves, protocol)
+    observation = Observation(X[sample], classes[sample], snapshots, curves, protocol)
     if path:
         _write(path, observation, identity)
     return observation
@@ -157,7 +161,7 @@ def _write(path: Path, observation: Observation, identity: dict[str, Any]) -> No
 
 
 def _read(path: Path, identity: dict[str, Any]) -> Observation | None:
-    """Return the cached observation, or None if it was made with other settings."""
+    """Return the cached observation, or None if its settings differ."""
     with np.load(path, allow_pickle=False) as archive:
         if "metadata" not in archive:
             return None

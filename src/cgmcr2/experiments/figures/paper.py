@@ -1,4 +1,4 @@
-"""The paper's figures: the data sets of each, and how it is drawn from one training per data set."""
+"""The paper's figures, each drawn from one training run per data set."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ENCODER = "clip-vit-l-14"
-QUICK_SIZE = {name: QUICK_SETTINGS[name] for name in ("hidden_dim", "lr")}  # the epochs stay: the figures show them
+QUICK_SIZE = {
+    name: QUICK_SETTINGS[name] for name in ("hidden_dim", "lr")
+}  # epochs are not reduced: the figures show them
 
 Observations = Mapping[str, Observation]  # by the data set's title
 
 
 @dataclasses.dataclass(frozen=True)
 class PaperFigure:
-    """A figure of the paper; ``draw`` is given the observations and the encoder's name."""
+    """Figure of the paper; ``draw`` takes the observations and the name of the encoder."""
 
     name: str
     number: str
@@ -44,7 +46,7 @@ class PaperFigure:
 
 @dataclasses.dataclass(frozen=True)
 class SavedFigure:
-    """The files of a figure, and how it was made."""
+    """Files of a figure, and notes on its features and settings."""
 
     paths: list[Path]
     notes: list[str]
@@ -108,10 +110,10 @@ def draw_figure(
     dpi: int = 200,
     progress: bool = False,
 ) -> SavedFigure:
-    """Draw ``figure`` as PNG and PDF from one training per data set with the paper's settings.
+    """Draw ``figure`` as PNG and PDF from one training run per data set with the paper's settings.
 
-    What is recorded of a training is kept in ``folder/observed``, so another figure of the same data set does not
-    train again. Data sets without features are left out.
+    Recorded training runs are cached in ``folder/observed`` and shared by all figures. Data sets without features are
+    left out.
 
     Parameters
     ----------
@@ -120,22 +122,26 @@ def draw_figure(
     features, folder, data, download, encoder, only
         As in ``reproduce_table``.
     seed : int
-        Random seed of the training.
+        Random seed.
     quick : bool
         Train a narrower network on at most ``QUICK_ROWS`` rows.
     rows : int, optional
-        Limit on the rows that are trained on.
+        Maximum number of training rows.
     settings : mapping
-        Settings in place of the paper's.
+        Settings that replace the paper's.
     dpi : int
         Resolution of the PNG.
     progress : bool
-        Whether to show a progress bar.
+        Show a progress bar.
+
+    Returns
+    -------
+    saved : SavedFigure
     """
     folder = Path(folder)
     check_output_folder(folder)
     selected = select_datasets(figure.name, figure.datasets, only)
-    require_matplotlib()  # before the training, which may take an hour
+    require_matplotlib()  # fail before training, which may take an hour
     (folder / "observed").mkdir(parents=True, exist_ok=True)
     available: dict[str, DatasetFeatures] = {}
     notes: list[str] = []
@@ -170,7 +176,7 @@ def _figure_settings(dataset: str, quick: bool, settings: Mapping[str, Any]) -> 
 
 
 def _describe(observations: Observations, encoders: str, quick: bool, settings: Mapping[str, Any]) -> str:
-    """Return how the figure was made: encoder, protocol, and deviations from the paper."""
+    """Return a note on the encoder, the protocol and deviations from the paper."""
     parts = [f"{encoders} features", *dict.fromkeys(observation.protocol for observation in observations.values())]
     if quick:
         parts.append(f"reduced size: {', '.join(f'{name} {value}' for name, value in QUICK_SIZE.items())}")

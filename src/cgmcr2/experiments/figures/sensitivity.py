@@ -14,7 +14,7 @@ from cgmcr2.experiments.tables.reproduction import TableResult
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SETTINGS = {"figure-4": ("gamma", "eps"), "figure-5": ("hidden_dim", "depth")}  # on the x axis; one line per value
+SETTINGS = {"figure-4": ("gamma", "eps"), "figure-5": ("hidden_dim", "depth")}  # x axis, lines
 TITLES = {"gamma": "$\\gamma$", "eps": "$\\epsilon$", "hidden_dim": "width", "depth": "hidden layers"}
 
 Point = dict[str, Any]  # two settings, and each score as (mean, std) in percent
@@ -30,7 +30,7 @@ def save_sensitivity(
 ) -> list[Path]:
     """Draw the result of ``figure-4`` or ``figure-5`` as PNG and PDF.
 
-    ``quick`` and ``settings`` are those of the runs: the axes show the values that were used.
+    ``quick`` and ``settings`` are those of the runs; they determine the values on the axes.
     """
     x, lines = SETTINGS[result.table.name]
     panels = {
@@ -61,9 +61,9 @@ def sensitivity_points(result: TableResult, dataset: str, *, quick: bool, settin
 def draw_sensitivity(
     panels: Mapping[str, Sequence[Point]], x: str, lines: str, *, scores: Sequence[str] = ("acc", "nmi")
 ) -> Figure:
-    """Mean ± std against the setting ``x``, one line per value of the setting ``lines``.
+    """Plot mean ± std against the setting ``x``, one line per value of the setting ``lines``.
 
-    One column per ``name: points``, one row per score.
+    There is one row of panels per score, and one column per data set of ``panels``.
     """
     figure = new_figure(4.2 * len(panels) + 0.4, 2.6 * len(scores) + 0.6)
     grid = figure.subplots(len(scores), len(panels), squeeze=False, sharex="col")

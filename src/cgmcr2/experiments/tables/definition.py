@@ -1,4 +1,4 @@
-"""Definitions of the paper's tables, read from ``definitions/*.toml``: what to run, and the paper's numbers."""
+"""Definitions of the paper's tables (``definitions/*.toml``): methods, settings and the paper's numbers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from cgmcr2.experiments.overrides import override
 from cgmcr2.training import PRESETS, paper_settings, resolve
 
 COLUMNS = ("acc", "nmi", "ari")
-FEATURE_WIDTH = 768  # of CLIP ViT-L/14; any width serves to check settings
+FEATURE_WIDTH = 768  # width of CLIP ViT-L/14 features, used to check settings
 
 
 @dataclasses.dataclass(frozen=True)
 class TableRow:
-    """One row of a table: a method with its settings, and the paper's numbers for it.
+    """One row of a table: a method with its settings, and the paper's numbers.
 
-    ``paper[dataset]`` and ``paper_std[dataset]`` hold one number per column of the table, NaN if the paper has none.
-    A setting such as ``"x2"`` is a multiple of the paper's setting for the data set.
+    ``paper[dataset]`` and ``paper_std[dataset]`` have one number per column of the table, NaN if the paper has none.
+    A setting such as ``"x2"`` multiplies the paper's setting for the data set.
     """
 
     label: str
@@ -36,8 +36,8 @@ class TableRow:
     datasets: tuple[str, ...] = ()  # empty: all data sets of the table
     paper: dict[str, list[float]] = dataclasses.field(default_factory=dict)
     paper_std: dict[str, list[float]] = dataclasses.field(default_factory=dict)
-    paper_cost: tuple[float, ...] = ()  # seconds per iteration, memory in MB
-    not_run: str = ""  # reason why only the paper's numbers are shown
+    paper_cost: tuple[float, ...] = ()  # seconds per iteration and memory in MB
+    not_run: str = ""  # why the row is not run; only the paper's numbers are shown
 
     @property
     def is_cgmcr2(self) -> bool:
@@ -45,26 +45,26 @@ class TableRow:
         return self.method in PRESETS
 
     def settings_for(self, dataset: str) -> dict[str, Any]:
-        """Return the settings of a run on ``dataset``; CgMCR² starts from the paper's settings for it."""
+        """Return the settings for ``dataset``; those of CgMCR² are based on the paper's."""
         base = {"hidden_dim": 4096, **paper_settings(dataset)[1]} if self.method == "paper" else {}
         return override(base, {**self.settings, **self.dataset_settings.get(dataset, {})})
 
 
 @dataclasses.dataclass(frozen=True)
 class PaperTable:
-    """A table of the paper that is reproduced by running methods."""
+    """Table of the paper that is reproduced by running methods."""
 
     name: str  # such as "table-b6"
     number: str  # as the paper writes it, such as "Table B.6"
     title: str
-    topic: str  # a word that finds the table too
+    topic: str  # alternative name, such as "affinity"
     description: str
     encoder: str
     datasets: tuple[str, ...]
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
     note: str = ""
-    timing_batch: int = 0  # batch size at which an iteration is timed; 0: not timed
+    timing_batch: int = 0  # batch size for timing an iteration; 0: no timing
     seeds: int = 3
 
 
@@ -128,7 +128,7 @@ def parse_table(name: str, text: str) -> PaperTable:
 
 
 def _parse_rows(name: str, entry: dict[str, Any]) -> list[TableRow]:
-    """Return the row, or one row per point of its ``grid`` with the point's values in the label."""
+    """Return the row, or one row per point of its ``grid``, whose label is formatted with the values of the point."""
     entry = dict(entry)
     grid = entry.pop("grid", {})
     _reject_unknown_keys(name, entry, {field.name for field in dataclasses.fields(TableRow)})
@@ -148,7 +148,7 @@ def _reject_unknown_keys(name: str, values: dict[str, Any], keys: set[str]) -> N
 
 
 def _check_row(table: PaperTable, row: TableRow) -> None:
-    """Reject names that do not exist, missing numbers, and settings that a run would reject."""
+    """Reject unknown names, missing numbers and invalid settings."""
     context = f"{table.name}, row {row.label!r}"
     if bool(row.method) == bool(row.not_run) or (row.method and row.method not in method_names()):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Render a reproduced table, our numbers beside the paper's, as text, Markdown, LaTeX and CSV."""
+"""Render a reproduced table, with our numbers and the paper's, as text, Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MISSING = "-"
 
 
 def to_text(result: TableResult) -> str:
-    """For the terminal: one block per data set with ours, the paper's and the difference in columns."""
+    """Render for the terminal: one block per data set, with columns for ours, the paper's and the difference."""
     marks, footnotes = _footnotes(result)
     blocks = [f"{result.table.number}: {result.table.title}", result.table.description]
     for dataset in dict.fromkeys(cell.dataset for cell in result.cells):
@@ -35,7 +35,7 @@ def to_text(result: TableResult) -> str:
 
 
 def to_markdown(result: TableResult) -> str:
-    """One table; each cell holds ours and, in brackets, the paper's and the difference."""
+    """Render as one Markdown table; cells have our number and, in brackets, the paper's and the difference."""
     marks, footnotes = _footnotes(result)
     title = f"# {result.table.number}: {result.table.title}"
     notes = "\n".join(f"- {note}" for note in [*footnotes, *result.notes])
@@ -44,20 +44,20 @@ def to_markdown(result: TableResult) -> str:
 
 
 def to_latex(result: TableResult) -> str:
-    """The table of ``to_markdown`` as a LaTeX ``table`` with ``booktabs`` rules."""
+    """Render the table of ``to_markdown`` as a LaTeX ``table`` with ``booktabs`` rules."""
     marks, footnotes = _footnotes(result)
     caption = " ".join([f"{result.table.title}: {_legend(result).lower()}.", *footnotes, *result.notes])
     return latex_table(result.table.name, caption, *_grid(result, marks))
 
 
 def to_csv(result: TableResult) -> str:
-    """One line per cell; scores in percent, empty if missing."""
+    """Render as CSV with one line per cell; scores are percentages, missing numbers are empty."""
     names = [field.name for field in dataclasses.fields(TableCell)]
     rows = []
     for cell in result.cells:
         numbers = [*dataclasses.astuple(cell)[:-1], cell.difference]
-        shown = ["" if isinstance(number, float) and math.isnan(number) else number for number in numbers]
-        rows.append([result.table.name, *shown, cell.note])
+        values = ["" if isinstance(number, float) and math.isnan(number) else number for number in numbers]
+        rows.append([result.table.name, *values, cell.note])
     return csv_table(["table", *names[:-1], "difference", "note"], rows)
 
 
@@ -105,9 +105,9 @@ def _legend(result: TableResult) -> str:
 
 
 def _texts(cell: TableCell) -> list[str]:
-    """Return ours, the paper's and the difference."""
+    """Return our number, the paper's and the difference as text."""
     digits = DIGITS.get(cell.column, 1)
-    has_difference = cell.dataset and not math.isnan(cell.difference)  # costs of two machines do not compare
+    has_difference = cell.dataset and not math.isnan(cell.difference)  # costs on different machines are not comparable
     difference = f"{cell.difference:+.{digits}f}" if has_difference else MISSING
     std = cell.std if cell.seeds > 1 else math.nan
     return [_number(cell.mean, std, digits), _number(cell.paper, cell.paper_std, digits), difference]

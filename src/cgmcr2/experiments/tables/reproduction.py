@@ -1,4 +1,4 @@
-"""Reproduce a table of the paper: run every row on every data set with features and collect the scores."""
+"""Reproduce a table of the paper: run every row on every available data set and collect the scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cgmcr2.experiments.runner import run_missing
 from .definition import PaperTable, TableRow
 
 COSTS = ("seconds_per_iteration", "memory_mb")
-COST = ""  # stands for the data set in the cells of what an iteration costs
+COST = ""  # name in place of a data set, for cells with the cost of an iteration
 
 IdentifiedJob = tuple[Job, dict[str, Any]]  # a job with its complete settings
 JobsByCell = dict[tuple[str, str], list[IdentifiedJob]]  # by row label and data set
@@ -32,14 +32,14 @@ JobsByCell = dict[tuple[str, str], list[IdentifiedJob]]  # by row label and data
 
 @dataclasses.dataclass(frozen=True)
 class TableCell:
-    """One number of a table, ours and the paper's, NaN if missing. Scores are percentages."""
+    """One cell of a table: our number and the paper's, NaN if missing. Scores are percentages."""
 
     row: str
     dataset: str  # COST for the cost of an iteration
     column: str
     mean: float
     std: float
-    seeds: int  # that finished
+    seeds: int  # number of finished seeds
     paper: float
     paper_std: float
     note: str = ""  # why the cell, or one of its seeds, has no number
@@ -51,10 +51,10 @@ class TableCell:
 
 @dataclasses.dataclass(frozen=True)
 class TableResult:
-    """A table of the paper with our numbers, ordered by row, data set and column."""
+    """Reproduced table; ``cells`` are ordered by row, data set and column."""
 
     table: PaperTable
-    datasets: list[str]  # those with features
+    datasets: list[str]  # data sets with features
     cells: list[TableCell]
     notes: list[str]
 
@@ -69,7 +69,7 @@ class TableResult:
         return paths
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the cells and notes as JSON values, null where there is no number."""
+        """Return the cells and notes as JSON-serialisable values; missing numbers are None."""
         cells = [{**dataclasses.asdict(cell), "difference": cell.difference} for cell in self.cells]
         plain = [{name: None if value != value else value for name, value in cell.items()} for cell in cells]
         return {
@@ -99,14 +99,14 @@ def reproduce_table(
     in_process: bool = False,
     progress: bool = False,
 ) -> TableResult:
-    """Run ``table`` on the features at hand and collect the results in ``folder``.
+    """Reproduce ``table`` on the available features and save the results in ``folder``.
 
-    Tables in one folder share their runs, and finished runs are not repeated. Data sets without features are left out.
+    Tables in one folder share their runs. Finished runs are not repeated. Data sets without features are left out.
 
     Parameters
     ----------
     table : PaperTable
-        What to run; see ``load_table``.
+        Table to reproduce; see ``load_table``.
     features : path
         Folder of feature files or feature stores, named after the data sets.
     folder : path
@@ -114,11 +114,11 @@ def reproduce_table(
     data : path, optional
         Folder of the data sets' official files. Missing features are extracted from them.
     download : bool
-        Whether to download missing official files.
+        Download missing official files.
     encoder : str, optional
-        The only encoder whose features are used; default: the table's encoder, or any other if it has none.
+        Use only features of this encoder; default: any.
     only : sequence of str
-        Some of the table's data sets; default: all.
+        Data sets to run; default: all of the table.
     seeds : int, optional
         Runs per cell, with seeds 0, 1, ...; default: the table's.
     protocol : {"head", "spectral", "train", "all"}
@@ -127,15 +127,19 @@ def reproduce_table(
     quick : bool
         Run at reduced size: ``QUICK_SETTINGS`` and at most ``QUICK_ROWS`` rows.
     rows : int, optional
-        Limit on the rows fitted and on the rows scored.
+        Maximum number of rows to fit, and to score.
     settings : mapping of str to mapping
-        Settings by method, in place of the table's; those of CgMCR² under "paper".
+        Settings by method, which replace the table's; those of CgMCR² are under "paper".
     limit : float, optional
-        Seconds after which a run is stopped.
+        Time limit of a run in seconds.
     in_process : bool
         Run in this process instead of one process per run; see ``run_missing``.
     progress : bool
-        Whether to show a progress bar.
+        Show a progress bar.
+
+    Returns
+    -------
+    result : TableResult
     """
     if protocol not in get_args(TableProtocol):
         raise ValueError(f"There is no protocol {protocol!r}; choose from {', '.join(get_args(TableProtocol))}.")
@@ -153,7 +157,7 @@ def reproduce_table(
     run = _TableRun(table, folder, available, n_seeds, protocol, quick, max_rows, settings or {})
     jobs = run.jobs()
     unique = {job.key: (job, complete) for cell_jobs in jobs.values() for job, complete in cell_jobs}
-    by_seed = sorted(unique.values(), key=lambda item: item[0].seed)  # a complete table of one seed comes first
+    by_seed = sorted(unique.values(), key=lambda item: item[0].seed)  # finish one seed of all cells before the next
     folder.mkdir(parents=True, exist_ok=True)
     results = run_missing(by_seed, folder, limit=limit, in_process=in_process, progress=progress)
     by_cell = {cell: [results[job.key] for job, _ in cell_jobs] for cell, cell_jobs in jobs.items()}
@@ -163,7 +167,7 @@ def reproduce_table(
 
 @dataclasses.dataclass(frozen=True)
 class _TableRun:
-    """The jobs of a table, and the cells that follow from their results."""
+    """Jobs of a table, and cells from their results."""
 
     table: PaperTable
     folder: Path
@@ -197,7 +201,7 @@ class _TableRun:
         return cells
 
     def notes(self, results: Mapping[tuple[str, str], list[JobResult]]) -> list[str]:
-        """Return how the numbers were obtained: features, protocols, seeds and deviations from the paper."""
+        """Return notes on the features, protocols, seeds and deviations from the paper."""
         protocols = {
             _describe_protocol(result, self._labels_by(row))
             for row in self.table.rows
@@ -211,9 +215,9 @@ class _TableRun:
         notes.append(f"Ours: mean ± std over {self.seeds} seeds." if self.seeds > 1 else "Ours: one seed.")
         if self.quick:
             changes = ", ".join(f"{name} {value}" for name, value in QUICK_SETTINGS.items())
-            notes.append(f"Reduced size (--quick): {changes}.")
+            notes.append(f"Reduced size (quick): {changes}.")
         if self.max_rows:
-            notes.append(f"Reduced size: at most {self.max_rows:,} rows are fitted and at most as many scored.")
+            notes.append(f"Reduced size: at most {self.max_rows:,} rows fitted, and at most {self.max_rows:,} scored.")
         if self.settings:
             notes.append(f"Settings that differ from the table's: {json.dumps(self.settings)}.")
         return notes
@@ -222,7 +226,7 @@ class _TableRun:
         return "spectral" if row.is_cgmcr2 and "spectral" in (self.protocol, row.labels_by) else "head"
 
     def _reason_not_run(self, row: TableRow, features: DatasetFeatures) -> str:
-        """Return why a row is not run; empty if it is."""
+        """Return the reason why a row is not run; empty if it is run."""
         settings = {**row.settings, **self.settings.get(row.method, {})}
         if row.method == "tac" and "text" not in settings and text_embeddings(str(features.path)) is None:
             return f"left out: {NO_TEXT_EMBEDDINGS}"
@@ -238,7 +242,7 @@ class _TableRun:
             "labels": features.labels,
             "part": self.protocol if self.protocol in ("train", "all") else "test",
             "max_rows": self.max_rows,
-            # one training serves the rows labelled by the head and those labelled by spectral clustering
+            # Rows labelled by the head and by spectral clustering share one training run.
             "spectral": row.is_cgmcr2 and any(self._labels_by(other) == "spectral" for other in self.table.rows),
             "timing_batch": timing_batch,
         }
@@ -258,7 +262,7 @@ class _TableRun:
 
 
 def check_output_folder(folder: Path) -> None:
-    """Reject a folder that holds anything but tables and figures."""
+    """Reject a folder with files other than tables, figures and their runs."""
     pattern = re.compile(r"(table|figure)-\w+\.\w+|runs\.jsonl|labels|observed|\..*")
     others = [path.name for path in folder.iterdir() if not pattern.fullmatch(path.name)] if folder.exists() else []
     if others:

@@ -1,4 +1,4 @@
-"""The paper's tables that need no run (A.1, A.2, A.3, A.5): our values, read from the code, beside the paper's."""
+"""Specification tables of the paper (A.1, A.2, A.3, A.5), which need no runs: our values and the paper's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Lines = list[list[str]]  # the header, then the rows
 
 @dataclasses.dataclass(frozen=True)
 class SpecificationTable:
-    """A table that needs no run."""
+    """Table of specifications; ``lines`` reads our values from the code."""
 
     name: str
     number: str
@@ -52,7 +52,7 @@ class SpecificationTable:
         return [folder / f"{self.name}.{suffix}" for suffix in texts]
 
     def to_dict(self) -> dict[str, object]:
-        """Return the table as JSON values."""
+        """Return the table as JSON-serialisable values."""
         header, *rows = self.lines()
         return {"name": self.name, "number": self.number, "title": self.title, "header": header, "rows": rows}
 
@@ -107,7 +107,7 @@ def _head(config: NetworkConfig, out: int, paper: str) -> list[str]:
 
 
 def _paper_weights(D: int, h: int, d: int, k: int) -> int:
-    """Number of weights, biases included, of the layers that the paper lists."""
+    """Number of parameters of the layers in the paper's table, including biases."""
     return (D + 1) * h + 2 * h + 2 * (h + 1) * h + (h + 1) * (d + k)
 
 
@@ -137,7 +137,7 @@ SPECIFICATION_TABLES = (
         "data-sets",
         "Specification of the data sets",
         _datasets,
-        "Our numbers are those of the official files, which the readers check; Flowers-102 has 8,189 images. "
+        "Our numbers are those of the official files, verified when they are loaded; Flowers-102 has 8,189 images. "
         "N/A: no split; all images are used for training and testing.",
         align="lr",
     ),
@@ -150,7 +150,7 @@ SPECIFICATION_TABLES = (
         "settings",
         "Settings for each data set",
         _settings,
-        "The paper's settings, which its tables are run with here: CgMCR2.for_dataset(name).",
+        "The paper's settings, which our runs of its tables use; see CgMCR2.for_dataset.",
         align="lr",
     ),
     SpecificationTable(

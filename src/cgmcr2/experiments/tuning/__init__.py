@@ -1,4 +1,4 @@
-"""Search for gamma, eps and the number of neighbours, with or without labels."""
+"""Hyperparameter search for gamma, eps and the number of neighbours, with or without labels."""
 
 from .result import Trial, TuningResult
 from .search import tune

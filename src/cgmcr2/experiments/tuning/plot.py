@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def draw_tuning(gamma_trials: Sequence[Trial], trials: Sequence[Trial], gamma: float, score: str) -> Figure:
-    """First panel: live clusters against gamma. Other panels: the score of each trial against each setting."""
+    """Plot live clusters against gamma (first panel), and the score of each trial against each setting."""
     finished = [(trial.settings, trial.score) for trial in trials if trial.score is not None]
     best_settings, best_score = max(finished, key=lambda item: item[1])
     figure = new_figure(3 * (1 + len(best_settings)), 3.2)

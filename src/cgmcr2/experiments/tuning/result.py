@@ -1,4 +1,4 @@
-"""The result of a hyperparameter search, and the files that report it. If labels were used, every output says so."""
+"""Result of a hyperparameter search and its output files. If labels were used, every output says so."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LABELS_USED = "Labels were used to choose these settings: the result is not unsu
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """Settings that were tried, with the mean of each measure over the seeds; None if the training failed."""
+    """One trial: its settings, and the mean of each measure over the seeds; None if training failed."""
 
-    stage: str  # "gamma": test of feasibility; "search": trial of the search
+    stage: str  # "gamma" (test of feasibility) or "search"
     settings: dict[str, float]
-    clusters: int  # requested
+    clusters: int  # number of clusters requested
     score: float | None = None
-    live: float | None = None  # clusters with at least 5 % of an even share
+    live: float | None = None  # number of clusters with at least 5 % of the mean cluster size
     balance: float | None = None  # normalized entropy of the cluster sizes
     stability: float | None = None
     seconds: float | None = None
@@ -35,7 +35,8 @@ class Trial:
         """Return the settings, such as "eps 0.5, gamma 12"."""
         return ", ".join(f"{name} {value:g}" for name, value in self.settings.items())
 
-    def live_of_all(self) -> str:
+    def format_live(self) -> str:
+        """Return live and requested clusters, such as "9/10"."""
         return "" if self.live is None else f"{self.live:g}/{self.clusters}"
 
 
@@ -43,40 +44,40 @@ class Trial:
 class SearchOutcome:
     """Trials of both stages, the smallest feasible gamma and the best settings."""
 
-    gamma_trials: list[Trial]  # growing gamma, up to the first feasible one
-    trials: list[Trial]  # of the search; the first is the preset without changes
+    gamma_trials: list[Trial]  # increasing gamma, up to the first feasible one
+    trials: list[Trial]  # trials of the search; the first is the preset without changes
     best: Trial
-    gamma: float  # the smallest feasible one; the one with most live clusters if none is feasible
-    feasible: bool
-    min_live: float  # share of live clusters that makes a gamma feasible
+    gamma: float  # smallest feasible gamma; if there is none, the gamma with the most live clusters
+    feasible: bool  # whether there is a feasible gamma
+    min_live: float  # fraction of live clusters from which a gamma is feasible
 
 
 @dataclasses.dataclass(frozen=True)
 class TuningResult(SearchOutcome):
-    """The outcome of a search, with what was searched and how to use it."""
+    """Outcome of a search with its request, and the command that uses the best settings."""
 
     folder: Path
     by: TuningScore
     request: Mapping[str, Any]
-    command: str  # fits with the best settings
+    command: str
 
     def summary(self) -> list[str]:
-        """Return the result in sentences."""
+        """Return a summary, one sentence per line."""
         if self.feasible:
             line = f"Smallest feasible gamma: {self.gamma:g} (at least {self.min_live:.0%} of the clusters are live)."
         else:
             largest = self.gamma_trials[-1].settings["gamma"]
-            line = f"No gamma up to {largest:g} keeps {self.min_live:.0%} of the clusters live; "
-            line += f"most are live at {self.gamma:g}."
+            line = f"No gamma up to {largest:g} keeps at least {self.min_live:.0%} of the clusters live; "
+            line += f"gamma {self.gamma:g} keeps the most."
         score = f"{SCORE_TITLES[self.by]}: {percent(self.best.score)}"
         lines = [line, f"Best of {len(self.trials)} trials: {self.best.describe()}; {score}."]
         preset = self.trials[0]
         if preset.score is not None and self.best != preset:
             lines.append(f"Preset without changes: {percent(preset.score)}.")
-        return [*lines, *([LABELS_USED] if self.by == "labels" else []), f"To fit with them: {self.command}"]
+        return [*lines, *([LABELS_USED] if self.by == "labels" else []), f"To fit with these settings: {self.command}"]
 
     def markdown(self) -> str:
-        """Return the summary and a table of all trials, those of the search with the best first."""
+        """Return the summary and a table of all trials; trials of the search are ranked by score."""
         names = list(self.best.settings)
         ranked = sorted(self.trials, key=lambda trial: math.inf if trial.score is None else -trial.score)
         rows = [
@@ -84,7 +85,7 @@ class TuningResult(SearchOutcome):
                 trial.stage,
                 *(f"{trial.settings[name]:g}" for name in names),
                 percent(trial.score),
-                trial.live_of_all(),
+                trial.format_live(),
                 "" if trial.seconds is None else f"{trial.seconds:.1f}",
             ]
             for trial in [*self.gamma_trials, *ranked]
@@ -93,7 +94,7 @@ class TuningResult(SearchOutcome):
         return "\n".join([*self.summary(), "", table]) + "\n"
 
     def csv(self) -> str:
-        """Return a line per trial, in the order in which they were run."""
+        """Return one line per trial, in chronological order."""
         names = list(self.best.settings)
         measures = ("live", "balance", "stability", "seconds", "error")
         rows = [
@@ -109,7 +110,7 @@ class TuningResult(SearchOutcome):
         return csv_table(["stage", *names, "score", "scored_by", *measures], rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the best settings and what was searched as JSON values."""
+        """Return the best settings and the request as JSON-serialisable values."""
         return {
             "scored_by": self.by,
             "note": LABELS_USED if self.by == "labels" else "no labels were used",

@@ -1,4 +1,4 @@
-"""Find a gamma at which clusters do not collapse, then search eps, gamma and the number of neighbours."""
+"""Find the smallest feasible gamma, then search eps, gamma and the number of neighbours with Optuna."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ Int64 = npt.NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True)
 class SearchConfig:
-    """Bounds of the search."""
+    """Bounds of the search. A gamma is feasible if the clusters do not collapse."""
 
-    first_gamma: float = 1 / 16  # relative to the gamma that prevents a collapse on any graph; far below what is needed
-    max_doublings: int = 12  # of gamma; then no gamma counts as feasible
-    min_live: float = 0.75  # share of live clusters at a feasible gamma; short trainings may leave a cluster unused
+    first_gamma: float = 1 / 16  # first gamma to try, relative to safe_gamma; far below feasible values
+    max_doublings: int = 12  # gammas to try, each twice the previous one
+    min_live: float = 0.75  # fraction of live clusters at a feasible gamma; short training runs may leave some unused
     gamma_range: float = 32  # upper bound of gamma, relative to the smallest feasible one
-    eps: tuple[float, float] = (0.1, 1.0)  # contains the paper's values
+    eps: tuple[float, float] = (0.1, 1.0)  # bounds of eps; they contain the paper's values
 
 
 def tune(
@@ -63,10 +63,11 @@ def tune(
     seed: int = 0,
     progress: bool = False,
 ) -> TuningResult:
-    """Search eps, gamma and the number of neighbours on a feature file; trials in ``folder`` are not repeated.
+    """Search eps, gamma and the number of neighbours on a feature file. Finished trials are not repeated.
 
-    First gamma is doubled until the clusters no longer collapse. Then ``trials`` settings are tried: the preset, the
-    preset at the smallest feasible gamma, random ones, and from the ninth on proposals of Optuna's TPE sampler.
+    First, gamma is doubled until the clusters no longer collapse. Then ``trials`` settings are tried. The first two are
+    the preset, and the preset with the smallest feasible gamma. All others are proposed by Optuna's multivariate
+    ``TPESampler``, which samples at random until ``STARTUP_TRIALS`` (8) trials have finished.
 
     Parameters
     ----------
@@ -77,33 +78,37 @@ def tune(
     folder : path
         Output folder. An interrupted search resumes; a larger ``trials`` extends a finished one.
     by : {"stability", "labels"}
-        Score to maximise: the stability, which is the agreement with independent partitions and needs no labels, or
-        the accuracy on the fitted rows. In the second case every output says that labels were used.
+        Score to maximise: the stability (mean agreement with independent k-means partitions), which needs no labels,
+        or the accuracy on the fitted rows. In the second case, every output says that labels were used.
     labels : str
-        Name of the array of labels in the file, for ``by="labels"``.
+        Name of the label array in the file, for ``by="labels"``.
     preset : {"auto", "paper", "reference"}
         Preset that provides all other settings.
     settings : mapping
-        Settings in place of the preset's, the same in all trials.
+        Settings that replace the preset's, in all trials.
     trials : int
         Number of settings to try.
     seeds : int
-        Trainings per trial; the score is their mean.
+        Training runs per trial; the score is their mean.
     rows : int
-        Limit on the rows, which are drawn at random.
+        Maximum number of rows, sampled at random.
     part : {"train", "test", "all"}
         Rows to use if the file has a split.
     seed : int
         Random seed.
     progress : bool
-        Whether to show progress bars.
+        Show progress bars.
+
+    Returns
+    -------
+    result : TuningResult
     """
     if by not in get_args(TuningScore):
         raise ValueError(f"There is no score {by!r}; choose from {', '.join(get_args(TuningScore))}.")
     for name, value in (("trials", trials), ("seeds", seeds)):
         if value < 1:
             raise ValueError(f"The number of {name} is {value}; give at least 1.")
-    import_optuna()  # before the first training
+    import_optuna()  # fail before training if it is missing
     file = load_feature_file(features, labels=labels)
     selected = file.rows(part)
     if not len(selected):
@@ -113,11 +118,11 @@ def tune(
     if not 2 <= n_clusters <= len(X):
         raise ValueError(f"The number of clusters is {n_clusters}; give 2 to {len(X)}, the number of rows.")
     if by == "labels" and file.labels is None:
-        raise ValueError(f"{features} has no array {labels!r} to score by; leave out --by labels.")
+        raise ValueError(f"{features} has no label array {labels!r}; add it, or choose the score 'stability'.")
     classes = np.asarray(file.labels)[selected] if by == "labels" else None
     fixed = dict(settings or {})
     base = resolve(preset, len(X), n_clusters, X.shape[1], fixed)  # type: ignore[arg-type]
-    base = dataclasses.replace(base, act_on_collapse=False)  # a collapse must show
+    base = dataclasses.replace(base, act_on_collapse=False)  # a collapse must remain visible
     request = {
         "features": str(Path(features).resolve()),
         "rows": list(X.shape),
@@ -131,7 +136,7 @@ def tune(
     }
     for name in searched_settings(base):
         if name in fixed:
-            raise ValueError(f"{name} is part of the search and cannot be fixed; leave out --set {name}.")
+            raise ValueError(f"{name} is part of the search and cannot be fixed; remove it from the settings.")
 
     def evaluate(point: Point, run_seed: int) -> dict[str, float]:
         return evaluate_settings(X, classes, dataclasses.replace(base, **point), n_clusters, run_seed, progress)
@@ -156,9 +161,32 @@ def search_settings(
     config: SearchConfig | None = None,
     progress: bool = False,
 ) -> SearchOutcome:
-    """Run both stages of the search with any function that evaluates settings; ``storage`` keeps the trials.
+    """Run both stages of the search.
 
-    ``base`` holds the settings that are not searched, ``n`` is the number of rows.
+    Parameters
+    ----------
+    evaluate : callable
+        Trains with the given settings and seed, and returns the measures.
+    base : Settings
+        Settings of the preset; those that are not searched stay the same.
+    n : int
+        Number of rows.
+    n_clusters : int
+        Number of clusters.
+    storage : JournalStorage
+        Optuna storage of the trials.
+    trials : int
+        Number of settings to try in the second stage.
+    seeds : range
+        Seeds of each trial; the first stage uses the first seed only.
+    config : SearchConfig, optional
+        Bounds of the search.
+    progress : bool
+        Show progress bars.
+
+    Returns
+    -------
+    outcome : SearchOutcome
     """
     config = config or SearchConfig()
     start: Point = {name: getattr(base, name) for name in searched_settings(base)}
@@ -167,7 +195,7 @@ def search_settings(
     feasible = _is_feasible(gamma_trials[-1], config)
     chosen = gamma_trials[-1] if feasible else gamma_study.best
     if chosen is None:
-        raise ValueError(f"The training failed at every gamma: {gamma_trials[-1].error}")
+        raise ValueError(f"Training failed at every gamma: {gamma_trials[-1].error}")
     gamma = chosen.settings["gamma"]
 
     _, _, neighbours = searched_settings(base)
@@ -178,21 +206,22 @@ def search_settings(
     }
     preset = {name: min(max(start[name], low), high) for name, (low, high) in space.items()}
     study = TrialStudy(storage, "search", evaluate, n_clusters=n_clusters, seeds=seeds)
-    first = [preset, {**preset, "gamma": gamma}]
+    initial_points = [preset, {**preset, "gamma": gamma}]
     with progress_bar(trials, desc="Search", unit="trials", enabled=progress, initial=len(study.trials)) as bar:
         for number in range(len(study.trials), trials):
-            study.run_trial(space, fixed=first[number] if number < len(first) else None, seed=seeds[0])
+            fixed = initial_points[number] if number < len(initial_points) else None
+            study.run_trial(space, fixed=fixed, seed=seeds[0])
             bar.update()
     best = study.best
     if best is None:
-        raise ValueError(f"Every trial failed; the last with: {study.trials[-1].error}")
+        raise ValueError(f"Every trial failed; the last error is: {study.trials[-1].error}")
     return SearchOutcome(gamma_trials, study.trials, best, gamma, feasible, config.min_live)
 
 
 def _find_feasible_gamma(
     study: TrialStudy, start: Point, safe: float, config: SearchConfig, progress: bool
 ) -> list[Trial]:
-    """Double gamma until it is feasible, at most ``config.max_doublings`` times; return the trials."""
+    """Try gammas, each twice the previous one, until one is feasible; return the trials."""
     with progress_bar(config.max_doublings, desc="Feasible gamma", unit="trials", enabled=progress) as bar:
         for step in range(len(study.trials), config.max_doublings):
             if study.trials and _is_feasible(study.trials[-1], config):
@@ -208,21 +237,21 @@ def _is_feasible(trial: Trial, config: SearchConfig) -> bool:
 
 
 def searched_settings(base: Settings) -> tuple[str, str, str]:
-    """Return the names of the searched settings; the whole-data graph has ``neighbours`` in place of ``s``."""
+    """Return the names of the searched settings; a graph of all rows has ``neighbours`` in place of ``s``."""
     return "eps", "gamma", "neighbours" if base.graph == "whole" else "s"
 
 
 def safe_gamma(settings: Settings, k: int) -> float:
-    """Return the gamma above which merging clusters increases the objective on any graph.
+    """Return the gamma above which merging clusters increases the objective on every graph.
 
-    It is ``2k / (k - 1)`` for the squared penalty and ``k^2 / sqrt(k - 1)`` for the norm.
+    This is ``2k / (k - 1)`` for the squared penalty and ``k^2 / sqrt(k - 1)`` for the norm.
     """
     squared = settings.penalty == "squared" and settings.objective == "cgmcr2"
     return 2 * k / (k - 1) if squared else k**2 / math.sqrt(k - 1)
 
 
 def max_neighbours(settings: Settings, n: int, k: int) -> int:
-    """Return the upper bound of the number of neighbours: an even share of the graph's rows, within 10 to 100."""
+    """Return the maximum number of neighbours: the mean cluster size in the graph, clipped to 10 to 100."""
     rows = n if settings.graph == "whole" else min(settings.batch_size, n)
     return max(4, min(max(10, rows // k), 100, rows - 1))
 
@@ -230,12 +259,12 @@ def max_neighbours(settings: Settings, n: int, k: int) -> int:
 def evaluate_settings(
     X: Float32, classes: npt.NDArray[Any] | None, settings: Settings, k: int, seed: int, progress: bool = False
 ) -> dict[str, float]:
-    """Train once on ``X (n, D)`` and return the score, the live clusters and their balance.
+    """Train once on ``X (n, D)`` and return score, number of live clusters, balance and stability.
 
-    The score is the label-free stability, or the accuracy if ``classes (n,)`` are given.
+    The score is the stability, or the accuracy if ``classes (n,)`` are given.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a collapse is a result here
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a collapse is an expected outcome here
         trained = train(X, k, settings, seed=seed, progress=progress)
     if not trained.finished:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Trials of a search, kept in an Optuna journal: Optuna stores, proposes and ranks them."""
+"""Trials of a search as an Optuna study: samplers propose settings, a journal file stores the trials."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 JOURNAL = "trials.journal"
-STARTUP_TRIALS = 8  # random trials before the tree-structured Parzen estimator (TPE) starts
+STARTUP_TRIALS = 8  # trials before the tree-structured Parzen estimator (TPE) is used; sampling is random until then
 
-Point = dict[str, Any]  # numbers by the name of the setting
+Point = dict[str, Any]  # values of the searched settings by name
 Evaluate = Callable[[Point, int], dict[str, float]]  # (settings, seed) -> score, live, balance, stability
-Space = Mapping[str, tuple[float, float]]  # bounds by name; two integers bound an integer
+Space = Mapping[str, tuple[float, float]]  # bounds by name; two int bounds define an integer setting
 
 logger = logging.getLogger(__name__)
 
@@ -73,21 +73,21 @@ class TrialStudy:
 
     @property
     def trials(self) -> list[Trial]:
-        """The trials that have finished or failed, in order; a trial that was interrupted is not among them."""
+        """Finished and failed trials in order, without interrupted ones."""
         return [self._to_trial(trial) for trial in self._recorded()]
 
     @property
     def best(self) -> Trial | None:
-        """The trial with the largest objective; None if all have failed."""
+        """Trial with the largest objective; None if all failed."""
         try:
             return self._to_trial(self._study.best_trial)
         except ValueError:
             return None
 
     def run_trial(self, space: Space, *, fixed: Mapping[str, float] | None = None, seed: int = 0) -> Trial:
-        """Run one more trial, at ``fixed`` if given, else at the settings that Optuna proposes.
+        """Run one trial, with the settings ``fixed`` (``PartialFixedSampler``) or those that ``TPESampler`` proposes.
 
-        The proposal follows from ``seed`` and the trials so far, so a resumed search proposes the same settings.
+        A proposal depends on ``seed`` and the previous trials only, so a resumed search proposes the same settings.
         """
         number = len(self._recorded())
         with warnings.catch_warnings():
@@ -96,7 +96,7 @@ class TrialStudy:
                 seed=mix(seed, number) % 2**32,
                 n_startup_trials=STARTUP_TRIALS,
                 multivariate=True,
-                constant_liar=False,  # ignore interrupted trials, which the journal holds as running
+                constant_liar=False,  # ignore interrupted trials, which the journal lists as running
             )
             if fixed is not None:
                 sampler = self._optuna.samplers.PartialFixedSampler(dict(fixed), sampler)
@@ -117,7 +117,7 @@ class TrialStudy:
             trial.set_user_attr("seconds", time.perf_counter() - start)
             self._study.tell(trial, trial.user_attrs[self.objective])
         result = self.trials[-1]
-        outcome = result.error or f"score {percent(result.score)}, live clusters {result.live_of_all()}"
+        outcome = result.error or f"score {percent(result.score)}, live clusters {result.format_live()}"
         logger.info("%s: %s: %s", self.stage, result.describe(), outcome)
         return result
 
@@ -137,7 +137,7 @@ class TrialStudy:
 
 
 def import_optuna() -> Any:
-    """Import Optuna without its messages; say what to install if it is missing."""
+    """Import Optuna, silence its log messages, and explain how to install it if it is missing."""
     try:
         import optuna
     except ImportError as error:
@@ -147,7 +147,7 @@ def import_optuna() -> Any:
 
 
 def three_digits(value: float) -> float:
-    """Round to three significant digits, so that the printed command repeats exactly what was run.
+    """Round to three significant digits, so that the printed command reproduces the trial exactly.
 
     >>> three_digits(0.123456), three_digits(12)
     (0.123, 12)
@@ -156,6 +156,6 @@ def three_digits(value: float) -> float:
 
 
 def _drop_incomplete_line(path: Path) -> None:
-    """Remove a last line without newline, which a full disk or a power failure can leave and Optuna cannot read."""
+    """Remove an incomplete last line, which a full disk or a power failure may leave and Optuna cannot read."""
     if path.exists() and not (content := path.read_bytes()).endswith(b"\n"):
         path.write_bytes(content[: content.rfind(b"\n") + 1])
