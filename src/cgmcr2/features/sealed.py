@@ -45,20 +45,28 @@ def read_sealed(path: Path, type: type[T], *, format: int) -> T:
     >>> read_sealed(path, Point, format=1)
     Point(x=3, format=1)
     """
-    match = _SEALED.fullmatch(path.read_bytes())
+    data = path.read_bytes()
+    match = _SEALED.fullmatch(data)
     if not match or xxhash.xxh3_128_hexdigest(match[1]) != match[2].decode():
         raise DamagedFileError(f"{path} is damaged (its checksum differs); {ADVICE}.")
     try:
-        # msgspec's own JSON parser rejects lone surrogates
-        content = json.loads(match[1] + b'"checksum": ""}')
-        found = msgspec.convert(content, _Format).format
+        found = _decode(data, _Format).format
         if found != format:
             other = "a newer" if found > format else "an older"
             action = "update cgmcr2" if found > format else "create the feature store again in a new folder"
             raise ValueError(f"{path} was written by {other} version of cgmcr2 (format {found}); {action}.")
-        return msgspec.convert(content, type)
-    except (msgspec.ValidationError, json.JSONDecodeError, RecursionError) as error:
+        return _decode(data, type)
+    except (msgspec.DecodeError, json.JSONDecodeError, RecursionError) as error:
         raise DamagedFileError(f"{path} is damaged ({str(error).splitlines()[0]}); {ADVICE}.") from None
+
+
+def _decode(data: bytes, type: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data, type=type)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # msgspec rejects lone surrogates
+        return msgspec.convert(json.loads(data), type)
 
 
 class _Format(msgspec.Struct):

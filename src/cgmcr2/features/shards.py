@@ -10,17 +10,27 @@ import re
 import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from cgmcr2._checksums import DamagedFileError, digest
 from cgmcr2._files import replacing
-from cgmcr2.features.npy import NpyHeader, map_npy, read_npy_header
+from cgmcr2.features.npy import map_npy
 from cgmcr2.features.sealed import ADVICE, read_sealed, write_sealed
 
 FORMAT = 1
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RowsDigest:
+    """Size and digest of the .npy of a shard, which are read from its index without the ids."""
+
+    bytes: int
+    xxh3: str
 
 
 @dataclass
@@ -67,19 +77,24 @@ def write_shard(store: Path, number: int, rows: npt.NDArray[np.floating[Any]], i
 def read_index(store: Path, number: int) -> ShardIndex:
     """Read the index of a shard; raise ``DamagedFileError`` if it is missing or damaged."""
     path = shard_paths(store, number)[1]
-    try:
-        index = read_sealed(path, ShardIndex, format=FORMAT)
-    except FileNotFoundError:
-        raise DamagedFileError(f"{path} is missing; {ADVICE}.") from None
+    index = _read(store, number, ShardIndex)
     if not len(index.ids) == len(index.sizes) == len(index.stamps) == len(index.checksums):
         raise DamagedFileError(f"{path} is damaged (its lists have different lengths); {ADVICE}.")
     return index
 
 
+def _read(store: Path, number: int, type: type[T]) -> T:
+    path = shard_paths(store, number)[1]
+    try:
+        return read_sealed(path, type, format=FORMAT)
+    except FileNotFoundError:
+        raise DamagedFileError(f"{path} is missing; {ADVICE}.") from None
+
+
 _verified: set[tuple[int | str, ...]] = set()  # file versions that this process has verified
 
 
-def verify_rows(store: Path, number: int, index: ShardIndex) -> None:
+def verify_rows(store: Path, number: int, index: ShardIndex | RowsDigest) -> None:
     """Raise ``DamagedFileError`` if the .npy of a shard differs from what was written.
 
     A file is read once per process, and again only after it has changed.
@@ -100,21 +115,20 @@ def verify_rows(store: Path, number: int, index: ShardIndex) -> None:
 
 def map_rows(store: Path, number: int, dim: int, dtype: str) -> npt.NDArray[np.floating[Any]]:
     """Verify a shard and return its memory-mapped rows, shape (m, dim)."""
-    index = read_index(store, number)
-    verify_rows(store, number, index)
-    return _map(shard_paths(store, number)[0], (len(index.ids), dim), dtype)
+    verify_rows(store, number, _read(store, number, RowsDigest))
+    return _map(shard_paths(store, number)[0], dim, dtype)
 
 
-def _map(path: Path, shape: tuple[int, int], dtype: str) -> npt.NDArray[np.floating[Any]]:
+def _map(path: Path, dim: int, dtype: str) -> npt.NDArray[np.floating[Any]]:
     try:
-        header = read_npy_header(path)
+        rows = map_npy(path)
     except (OSError, ValueError) as error:
         raise DamagedFileError(f"{path} is damaged ({error}); {ADVICE}.") from None
-    if header != NpyHeader(shape, np.dtype(dtype), False, header.offset):
+    if rows.ndim != 2 or rows.shape[1] != dim or rows.dtype != np.dtype(dtype):
         raise DamagedFileError(
-            f"{path} is damaged ({header.dtype} of shape {header.shape}, not {dtype} of shape {shape}); {ADVICE}."
+            f"{path} is damaged ({rows.dtype} of shape {rows.shape}, not {dtype} with {dim} columns); {ADVICE}."
         )
-    return map_npy(path)
+    return rows
 
 
 def find_damage(store: Path, number: int, dim: int, dtype: str) -> list[str]:
@@ -122,7 +136,9 @@ def find_damage(store: Path, number: int, dim: int, dtype: str) -> list[str]:
     path = shard_paths(store, number)[0]
     try:
         index = read_index(store, number)
-        rows = _map(path, (len(index.ids), dim), dtype)
+        rows = _map(path, dim, dtype)
+        if len(rows) != len(index.ids):
+            return [f"{path} has {len(rows)} rows, but its index {len(index.ids)} ids"]
         damage = []
         for row, (values, checksum) in enumerate(zip(rows, index.checksums, strict=True)):
             if zlib.crc32(values.tobytes()) != checksum:
