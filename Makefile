@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-export OMP_WAIT_POLICY ?= PASSIVE  # waiting threads sleep: kind to a shared machine
+export OMP_WAIT_POLICY ?= PASSIVE  # idle threads sleep instead of spinning
 
-.PHONY: demo test lint unit constraints clean
+.PHONY: demo test docs lint unit constraints clean
 
 demo: $(STAMP)  ## cluster real images and write a page that shows them
 	$(BIN)/cgmcr2 demo -o demo-run
@@ -18,14 +18,13 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 unit: $(STAMP)
-	$(BIN)/pytest --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report=term:skip-covered
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
-.PHONY: docs
 docs: .venv/.docs-installed  ## build the site into docs/_build/html; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
@@ -33,10 +32,10 @@ docs: .venv/.docs-installed  ## build the site into docs/_build/html; warnings a
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
 	touch $@
 
-constraints: $(STAMP)  ## pin what is installed now; newer Pythons only, since the newest releases leave older ones behind
-	(echo "# Made by 'make constraints'. torch is pinned for every Python, or several GB of CUDA packages come along."; \
+constraints: .venv/.docs-installed  ## pin the installed versions, for Python 3.11 and newer
+	(echo "# Written by 'make constraints'. torch is pinned for every Python: newer builds bring several GB of CUDA packages."; \
 	 $(BIN)/pip freeze --exclude-editable | sed 's/+cpu//' | \
 	 sed -E '/^(torch==|#|-e)/! s/$$/ ; python_version >= "3.11"/') > constraints.txt
 
 clean:
-	rm -rf .venv demo-run
+	rm -rf .venv demo-run docs/_build

@@ -57,6 +57,6 @@ def fit(
     else:
         if result.choice:
             print_choice(result.choice)
-        clustering, part = result.clustering, result.folder.info.fitted_on.part
+        clustering, fitted = result.clustering, result.folder.info.fitted_on.part
         rows, clusters = count(len(clustering), "row"), count(len(clustering.clusters), "cluster")
-        typer.echo(f"{rows} ({part}) in {clusters}: {result.folder.labels}")
+        typer.echo(f"{rows} ({fitted}) in {clusters}: {result.folder.labels}")

@@ -198,6 +198,7 @@ def _fit(
     if earlier is not None:
         clustering = clustering.with_names(matching_names(earlier, clustering))
         os.replace(checkpoints / "metrics.jsonl", run.metrics)
+    run.report.unlink(missing_ok=True)  # the report of an earlier run
     model.save(run.model_folder)
     clustering.save(run.path)
     part, n = request.fitted_on.part, source.shape[0]
