@@ -189,8 +189,7 @@ def _from_npz(path: Path, labels: str) -> FeatureFile:
     names = npz_names(path)
     if "features" not in names:
         raise ValueError(f"{path} contains {', '.join(names) or 'nothing'}, but needs an array named 'features'.")
-    fields = {"features": "features", "labels": labels, "split": "split", "classes": "classes"}
-    fields["fingerprint"] = "fingerprint"
+    fields = {name: name for name in ("features", "split", "classes", "fingerprint")} | {"labels": labels}
     arrays = read_npz(path, sorted({name for name in fields.values() if name in names}))
     values: dict[str, Any] = {field: arrays[name] for field, name in fields.items() if name in arrays}
     if "classes" in values:
@@ -217,7 +216,8 @@ def _from_torch(path: Path, labels: str) -> FeatureFile:
     if not isinstance(values, dict) or not torch.is_tensor(values.get("features")):
         raise ValueError(f"{path} must contain a tensor, or a dict with a tensor 'features' and optionally 'ys'.")
     ys = values.get("ys" if labels == "labels" else labels)
-    return FeatureFile(_to_numpy(values["features"]), labels=_to_numpy(ys) if torch.is_tensor(ys) else _optional(ys))
+    ys = _to_numpy(ys) if torch.is_tensor(ys) else ys
+    return FeatureFile(_to_numpy(values["features"]), labels=None if ys is None else np.asarray(ys))
 
 
 def _check_torch_members(path: Path) -> None:
@@ -226,10 +226,6 @@ def _check_torch_members(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
                 raise ValueError("it has compressed members, which torch.save does not write")
-
-
-def _optional(values: Any) -> npt.NDArray[Any] | None:
-    return None if values is None else np.asarray(values)
 
 
 def _from_parquet(path: Path, labels: str) -> FeatureFile:
