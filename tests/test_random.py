@@ -26,5 +26,7 @@ def test_seed_from_what_scikit_learn_accepts() -> None:
     assert seed_from(np.int64(3)) == 3
     assert seed_from(np.random.RandomState(0)) == seed_from(np.random.RandomState(0))
     assert seed_from(None) != seed_from(None)
-    with pytest.raises(ValueError, match="random_state must be an integer of at least 0, but is -1"):
+    with pytest.raises(
+        ValueError, match="random_state must be None, a RandomState or an integer of at least 0, but is -1"
+    ):
         seed_from(-1)

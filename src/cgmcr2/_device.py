@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import torch
 
 Precision = Literal["auto", "float32", "bfloat16"]
-WIDE = 4096  # hidden width from which bfloat16 pays on a CPU; at auto's width of 256 it gained nothing
+WIDE = 4096  # hidden width from which bfloat16 may be faster on a CPU (no gain at 256)
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -26,10 +26,10 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def choose_precision(name: str, device: torch.device, width: int) -> torch.dtype:
-    """The type of the network's matrix products in training.
+    """The autocast type of training.
 
-    ``"auto"`` is bfloat16 on GPUs that support it. On the CPU it is float32, so that the same seed gives the same
-    labels on every CPU, unless the CPU multiplies bfloat16 in hardware and the hidden layers have ``WIDE`` units.
+    ``"auto"`` is bfloat16 on CUDA devices that support it. On the CPU it is float32, so that labels do not depend on
+    the CPU's support of bfloat16, unless the CPU has it and the hidden layers have at least ``WIDE`` units.
     """
     if name not in get_args(Precision):
         raise ValueError(f"precision must be one of {', '.join(map(repr, get_args(Precision)))}, but is {name!r}.")
@@ -40,7 +40,7 @@ def choose_precision(name: str, device: torch.device, width: int) -> torch.dtype
 
 
 def supports_bfloat16(device: torch.device) -> bool:
-    """Whether the device multiplies bfloat16 in hardware; emulation is several times as slow as float32."""
+    """Whether the device has native bfloat16 matrix products; emulated ones are slower than float32."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":

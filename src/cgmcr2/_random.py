@@ -1,4 +1,4 @@
-"""Reproducible randomness: every random number follows from the user's seed and the purpose it is drawn for."""
+"""Seeds and random generators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 class Stream(enum.IntEnum):
-    """The purposes of random numbers. Streams of one seed are independent of one another."""
+    """Independent random streams of one seed."""
 
     TRAINING_ROWS = 1
     NEIGHBOUR_CHUNKS = 2
@@ -23,12 +23,12 @@ class Stream(enum.IntEnum):
 
 
 def generator(seed: int, stream: Stream) -> np.random.Generator:
-    """The random generator of ``seed`` for one purpose."""
-    return np.random.default_rng([seed, stream])
+    """The random generator of a stream of ``seed``."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream,)))
 
 
 def sample_rows(n: int, most: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """At most ``most`` of the row numbers 0 ... n-1, sorted; all of them if there are no more.
+    """Sorted sample of at most ``most`` of the row numbers 0 ... n-1, without replacement.
 
     >>> sample_rows(3, 5, np.random.default_rng(0)).tolist()
     [0, 1, 2]
@@ -39,7 +39,7 @@ def sample_rows(n: int, most: int, rng: np.random.Generator) -> npt.NDArray[np.i
 
 
 def mix(seed: int, step: int) -> int:
-    """One seed from two numbers; neighbouring seeds and steps give independent ones."""
+    """A 63-bit seed derived from (seed, step)."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
@@ -53,6 +53,8 @@ def seed_from(random_state: Any) -> int:
         return int(random_state.randint(2**31))
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
-    if not isinstance(random_state, (int, np.integer)) or random_state < 0:
-        raise ValueError(f"random_state must be an integer of at least 0, but is {random_state!r}.")
+    if isinstance(random_state, bool) or not isinstance(random_state, (int, np.integer)) or random_state < 0:
+        raise ValueError(
+            f"random_state must be None, a RandomState or an integer of at least 0, but is {random_state!r}."
+        )
     return int(random_state)

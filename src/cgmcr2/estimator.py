@@ -68,9 +68,9 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
     device : {"auto", "cpu", "cuda", "mps", ...}, default="auto"
         Device to run on.
     precision : {"auto", "float32", "bfloat16"}, default="auto"
-        Type of the network's matrix products in training. "auto" is bfloat16 on GPUs that support it, and on CPUs that
-        do if the hidden layers have at least 4096 units; otherwise float32. Rates, cuts and predictions are always
-        computed in float32.
+        Type of the network's matrix products in training. "auto" is bfloat16 on CUDA devices that support it, and on
+        CPUs that do if the hidden layers have at least 4096 units; otherwise float32. Rates, cuts and predictions are
+        always computed in float32.
     verbose : bool, default=False
         Show a progress bar.
 

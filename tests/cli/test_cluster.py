@@ -39,7 +39,10 @@ def test_without_a_report(photos: Path, tmp_path: Path, quick: list[str], capsys
     [
         (["--set", "gamma=abc"], "gamma must be a number"),
         (["--set", "presett=paper"], "There is no setting named 'presett'; did you mean 'preset'?"),
-        (["--config", "settings.toml"], "random_state must be an integer of at least 0, but is 'one'."),
+        (
+            ["--config", "settings.toml"],
+            "random_state must be None, a RandomState or an integer of at least 0, but is 'one'.",
+        ),
         (["--encoder", "bundeld"], "did you mean"),
     ],
 )

@@ -134,7 +134,7 @@ def test_invalid_features_are_one_sentence(
 def test_a_folder_of_other_files_is_refused(features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").touch()
     assert run("fit", features, "-k", 3, "-o", tmp_path) == 2
-    assert "holds no run; choose a new folder" in capsys.readouterr().err
+    assert "is not a run folder; choose a new folder" in capsys.readouterr().err
     assert run("fit", tmp_path / "none.npy", "-k", 3, "-o", tmp_path / "out") == 2
     assert "There is no file" in capsys.readouterr().err
 

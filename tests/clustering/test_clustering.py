@@ -200,7 +200,7 @@ def test_labels_csv_is_standard_csv(tmp_path: Path) -> None:
 
 
 def test_loading_what_is_not_a_run(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no labels\.csv"):
+    with pytest.raises(FileNotFoundError, match=r"has no labels\.csv"):
         Clustering.load(tmp_path)
     (tmp_path / "labels.csv").write_text("file,label\n1,2\n")
     with pytest.raises(ValueError, match="must have the columns path, cluster"):

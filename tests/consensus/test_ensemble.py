@@ -73,7 +73,7 @@ def test_imbalance_must_grow_and_converge() -> None:
     assert not imbalance_converged([even, skewed], 4)  # one round is not enough
     assert not imbalance_converged([even, skewed, shifted], 4)
     assert imbalance_converged([even, skewed, shifted, shifted], 4)
-    assert not imbalance_converged([skewed, even, even], 4)  # more balanced than before
+    assert not imbalance_converged([skewed, even, even], 4)  # more equal than before
     assert not imbalance_converged([even, even, even], 4)
 
 
@@ -89,7 +89,7 @@ def test_reweighting_finds_imbalanced_digits() -> None:
     rows = np.concatenate([np.flatnonzero(y == c)[: int(180 * 10 ** (-i / 9))] for i, c in enumerate(order)])
     X, y = X[rows].astype(np.float32), y[rows]
     without, reweighted = (
-        clustering_accuracy(y, consensus(X, 10, dataclasses.replace(DEFAULT, balanced=balanced)).labels)
-        for balanced in (0.0, DEFAULT.balanced)
+        clustering_accuracy(y, consensus(X, 10, dataclasses.replace(DEFAULT, min_size_entropy=entropy)).labels)
+        for entropy in (0.0, DEFAULT.min_size_entropy)
     )
     assert reweighted > without + 0.05

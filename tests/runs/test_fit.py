@@ -33,12 +33,12 @@ def test_a_finished_run_is_not_repeated(run: RunFolder, features: Path, model: C
 
 
 def test_another_request_is_refused(run: RunFolder, features: Path, model: CgMCR2, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"holds another run \(its parameters differ\)"):
+    with pytest.raises(ValueError, match=r"holds another run \(different parameters\)"):
         fit_features(clone(model).set_params(n_clusters=4), features, run.path)
     with pytest.raises(ValueError, match="holds another run"):
         fit_features(clone(model), features, run.path, part="test")
     (tmp_path / "thesis.txt").write_text("not a run")
-    with pytest.raises(ValueError, match="is not empty and holds no run; choose a new folder"):
+    with pytest.raises(ValueError, match="is not empty and is not a run folder; choose a new folder"):
         fit_features(clone(model), features, tmp_path)
 
 
@@ -78,5 +78,5 @@ def test_features_that_changed_in_place_are_another_run(model: CgMCR2, tmp_path:
     np.save(tmp_path / "x.npy", rng.standard_normal((30, 4)).astype(np.float32))
     fit_features(clone(model), tmp_path / "x.npy", tmp_path / "run")
     np.save(tmp_path / "x.npy", rng.standard_normal((30, 4)).astype(np.float32))
-    with pytest.raises(ValueError, match="its features differ"):
+    with pytest.raises(ValueError, match="different features"):
         fit_features(clone(model), tmp_path / "x.npy", tmp_path / "run")

@@ -17,7 +17,7 @@ def test_the_head_of_lowest_running_loss_is_best() -> None:
     monitor = Monitor(n_heads=2, n_clusters=2, device=torch.device("cpu"))
     Pi, finite = torch.full((2, 3, 2), 0.5), torch.tensor(True)
     for step in range(30):
-        terms = torch.stack([torch.tensor([1.0, 0.5 if step > 5 else 2.0])] * 5)
+        terms = torch.stack([torch.tensor([1.0, 0.5 if step > 5 else 2.0])] * 6)
         monitor.add({"step": step}, terms, Pi, finite, first_of_stage=step == 0)
         assert monitor.best_head() == (0 if step < 12 else monitor.best_head())
     assert monitor.best_head() == 1
@@ -26,7 +26,7 @@ def test_the_head_of_lowest_running_loss_is_best() -> None:
 def test_non_finite_steps_are_counted_and_leave_the_figures_alone() -> None:
     monitor = Monitor(n_heads=1, n_clusters=2, device=torch.device("cpu"))
     Pi = torch.full((1, 3, 2), torch.nan)
-    monitor.add({"step": 0}, torch.full((5, 1), torch.nan), Pi, torch.tensor(False), first_of_stage=True)
+    monitor.add({"step": 0}, torch.full((6, 1), torch.nan), Pi, torch.tensor(False), first_of_stage=True)
     assert monitor.skipped == 1
     assert monitor.shares.tolist() == [[0.5, 0.5]]
     (record,) = monitor.flush()

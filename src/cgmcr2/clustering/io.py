@@ -1,4 +1,10 @@
-"""The files of a clustering: labels.csv, clusters.csv, clusters.json, embeddings.npy, probabilities.npy."""
+"""The files of a clustering.
+
+``labels.csv`` has one row per image: path, cluster, its name, confidence (probability of the cluster), margin
+(difference to the next best cluster) and outlier (rank of how unusual the image is for its cluster, 0 to 1).
+``clusters.csv`` summarises the clusters. ``clusters.json`` holds names and merges, and takes precedence over the names
+in ``labels.csv``. ``embeddings.npy`` and ``probabilities.npy`` hold the arrays.
+"""
 
 from __future__ import annotations
 
@@ -61,10 +67,10 @@ def save_clustering(clustering: Clustering, folder: Path) -> None:
 
 
 def read_clustering(folder: Path) -> dict[str, Any]:
-    """The arguments of ``Clustering`` from the files in ``folder``; arrays are memory-mapped."""
+    """The keyword arguments of ``Clustering`` from the files in ``folder``; arrays are memory-mapped."""
     table = folder / "labels.csv"
     if not table.is_file():
-        raise FileNotFoundError(f"There is no labels.csv in {folder}: is it a finished run?")
+        raise FileNotFoundError(f"{folder} has no labels.csv; finish the run first.")
     verify_files(folder, FILES)
     with table.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
         rows = list(csv.reader(file))
@@ -116,7 +122,7 @@ def write_csv(path: str | os.PathLike[str], rows: Iterable[Sequence[object]], he
 
 
 def default_name(cluster: int) -> str:
-    """The name of a cluster that nobody has named."""
+    """Default name of a cluster."""
     return f"Cluster {cluster}"
 
 

@@ -1,4 +1,4 @@
-"""Combine partitions: spectral clustering of the bipartite graph between rows and clusters (Fern and Brodley, 2004)."""
+"""Consensus of partitions by the hybrid bipartite graph formulation (HBGF; Fern and Brodley, 2004)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ GRAM_ROWS = 4_096  # rows that are held densely at once for the Gram matrix
 def combine(
     partitions: Sequence[Int64], k: int, seed: int, weights: Tensor | None = None, *, dense_size: int = DENSE_SIZE
 ) -> Int64:
-    """(n,) the partition into k clusters that agrees best with the given ones, rows weighted by ``weights (n,)``.
+    """(n,) the consensus of partitions into at most k clusters each; ``weights (n,)`` weight the rows.
 
-    The rows of the bipartite adjacency matrix ``B (n, M k)``, scaled by the square roots of the degrees, are embedded
-    with its k leading singular vectors and clustered by k-means.
+    The bipartite adjacency matrix ``B (n, M k)`` of rows and clusters is normalised by the degrees. Its k leading left
+    singular vectors, with unit rows, are clustered by k-means.
     """
     n, M = len(partitions[0]), len(partitions)
     w = np.ones(n) if weights is None else weights.double().numpy()
@@ -36,7 +36,7 @@ def combine(
     sizes = np.bincount(columns.ravel(), weights=w.repeat(M), minlength=M * k)
     entries = (np.sqrt(w)[:, None] / np.sqrt(sizes)[columns]).astype(np.float32)
     B = sp.csr_array((entries.ravel(), columns.ravel(), np.arange(n + 1) * M), shape=(n, M * k))
-    m = min(n, M * k)  # the eigenproblem has the smaller of both sizes
+    m = min(n, M * k)  # solve the smaller of B B' and B' B
     if m <= max(dense_size, k + 1):
         gram = _gram(B) if m < n else (B @ B.T).toarray()
         values, V = dense_eigenpairs(gram.astype(np.float64))

@@ -1,8 +1,8 @@
-"""The consensus of many k-means partitions of smoothed features: the initial partition of a training.
+"""The consensus of many k-means partitions of smoothed features, which ``auto`` trains towards.
 
-A single k-means depends on its initialisation and on the scale of the features. So k-means runs many times, on both
-linear views of the features, smoothed by random walks of several lengths over a neighbour graph, and the partitions are
-combined into one. No labels are used, and nothing is chosen per data set.
+A single k-means depends on its initialisation and on the scale of the features. So k-means runs many times, on the
+standard and the whitened view of the features (``views.py``), smoothed by random walks of several lengths over a
+neighbour graph, and the partitions are combined into one. No labels are used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cgmcr2.graphs.walk import jaccard_walk, walk_features
 
 from .combine import combine
 from .kmeans import kmeans
-from .partitions import Float64, Int64, balance, mean_nmi, modularity, pairwise_nmi
+from .partitions import Float64, Int64, mean_nmi, modularity, pairwise_nmi, size_entropy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,33 +31,33 @@ class ConsensusConfig:
 
     # Smoothing
     scales: tuple[int, ...] = (5, 10)  # neighbours of each row in the graphs
-    overlap: int = 2  # neighbours compared for the edge weights, as a multiple of the scale
+    overlap: int = 2  # neighbours compared for the Jaccard index, as a multiple of the scale
     walk_steps: tuple[int, ...] = (1, 2, 4, 8, 16)  # lengths of the random walk, from local to global
-    stay: float = 0.1  # weight of staying, relative to the total weight of leaving
-    components: int = 128  # leading components of a view that are smoothed
+    stay: float = 0.1  # weight of the self-loop, relative to the degree
+    components: int = 128  # leading principal components of a view to smooth
 
     # Ensemble
     max_starts: int = 20  # k-means runs per view, scale and walk length
-    cost_per_walk: int = 2_000_000  # rows x clusters of these runs together; larger problems get fewer runs
+    cost_per_walk: int = 2_000_000  # budget of rows x clusters x runs per view, scale and walk length
     kmeans_rows: int = 4_000  # rows per k-means run: min(n / 3, kmeans_rows), at least kmeans_rows_per_cluster x k
     kmeans_rows_per_cluster: int = 50  # fewer rows than this leave centroids too noisy
-    runs_per_sample: int = 4  # k-means runs that share a sample of rows; samples that differ make errors that differ
+    runs_per_sample: int = 4  # k-means runs per sample of rows; more samples give more diversity
 
     # Selection
     max_white_deficit: float = 0.035  # largest NMI deficit at which only the whitened view is used
-    unanimous_nmi: float = 0.99  # mean NMI of the first partitions above which no more are made
-    min_rows_per_cluster: int = 30  # fewer rows per cluster than this are too few to judge views and balance
-    trusted_share: float = 0.5  # share of the partitions that are combined: those most similar to the others
+    unanimous_nmi: float = 0.99  # mean NMI within each view for early stopping
+    min_rows_per_cluster: int = 30  # least rows per cluster for the choice of views and for reweighting
+    trusted_share: float = 0.5  # fraction of the partitions that is combined, by mean NMI with the others
     nmi_rows: int = 1_000  # rows on which partitions are compared, or nmi_rows_per_cluster x k if more
     nmi_rows_per_cluster: int = 20  # fewer rows than this bias NMI upwards
-    subsets: int = 4  # subsets of the whitened view's partitions, each combined into a further candidate
-    subset_rounds: int = 3  # random divisions into such subsets
+    subsets: int = 4  # subsets per random division of the whitened view's partitions; each gives one candidate
+    subset_rounds: int = 3  # number of random divisions
     min_subset_size: int = 10  # subsets smaller than this are not combined
 
     # Imbalance
-    balanced: float = 0.99  # balance of the sizes above which they count as equal
-    reweighting_rounds: int = 3  # further consensuses with rows weighted by the rarity of their cluster, at most
-    min_balance_drop: float = 0.02  # decrease in balance that counts as evidence of imbalance
+    min_size_entropy: float = 0.99  # normalized entropy of the sizes above which they count as equal
+    reweighting_rounds: int = 3  # largest number of reweighting rounds
+    min_entropy_drop: float = 0.02  # decrease of that entropy that counts as evidence of imbalance
     converged_nmi: float = 0.92  # NMI of two consecutive rounds that counts as convergence
 
 
@@ -83,14 +83,14 @@ def consensus_partition(
 ) -> Consensus:
     """The consensus of many k-means partitions of n rows into k clusters.
 
-    Each view is first partitioned by itself, smoothed over its own graph. If the partitions of the whitened view agree
-    with one another about as well as those of the standard view, only the whitened view is used: it then shows groups
-    that large, uninformative components hide in the standard view. Several subsets of its partitions are combined, and
+    Each view is first partitioned by itself, smoothed over its own graph. If the mean NMI of the whitened view's
+    partitions is at most ``max_white_deficit`` below the standard view's, only the whitened view is used: whitening
+    reveals groups that dominant components hide. Several subsets of its partitions are combined, and
     the result of highest modularity is returned. Otherwise the partitions of both views, smoothed over their joint
-    graph, are combined too. If all partitions agree from the start, no more are made.
+    graph, are combined too. If the partitions of each view are nearly equal, no more are made.
 
     k-means splits large clusters and merges small ones. So if the sizes are unequal, the consensus is repeated with
-    rows weighted by the rarity of their cluster. The result is used if it converges to less balanced sizes.
+    rows weighted by the rarity of their cluster. The result is used if it converges to less equal sizes.
 
     Args:
         standard, white: the two views (n, p), rows of unit length.
@@ -128,7 +128,7 @@ def consensus_partition(
         else:
             labels = combine(ensemble.trusted(partitions), k, seed)
 
-        if enough_rows and balance(labels, k) < config.balanced:
+        if enough_rows and size_entropy(labels, k) < config.min_size_entropy:
             starts = max(1, starts // 5)
             rounds = [labels]
             for _ in range(config.reweighting_rounds):
@@ -171,14 +171,14 @@ class _Ensemble:
         return pairwise_nmi([labels[::step] for labels in partitions])
 
     def trusted(self, partitions: Sequence[Int64], nmi: Float64 | None = None) -> list[Int64]:
-        """The partitions with the highest mean NMI to all others, in their order."""
+        """The partitions with the highest mean NMI to all others, in input order."""
         mean = (self.nmi(partitions) if nmi is None else nmi).mean(1)
         selected = np.argsort(-mean, kind="stable")[: math.ceil(self.config.trusted_share * len(partitions))]
         return [partitions[i] for i in np.sort(selected)]
 
 
 def _most_modular(ensemble: _Ensemble, partitions: Sequence[Int64], neighbours: Int64, seed: int) -> Int64:
-    """(n,) of the consensuses of all partitions and of random subsets of them, the one of highest modularity."""
+    """(n,) the consensus of highest modularity, over all partitions and random subsets of them."""
     config = ensemble.config
     M, rng, nmi = len(partitions), np.random.default_rng(seed), ensemble.nmi(partitions)
     subsets = [np.arange(M)]
@@ -208,14 +208,14 @@ def smoothed(views: Sequence[Tensor], neighbours: Int64, config: ConsensusConfig
 def rarity_weights(labels: Int64) -> Tensor:
     """(n,) row weights proportional to ``size^-1.5`` of the row's cluster, with mean 1.
 
-    With ``size^-1`` the halves of a split large cluster would remain as stable as before.
+    Exponent -1 does not merge the halves of a split large cluster again.
     """
     weights = torch.from_numpy(np.bincount(labels)[labels]).float() ** -1.5
     return weights / weights.mean()
 
 
 def imbalance_converged(rounds: Sequence[Int64], k: int, config: ConsensusConfig = DEFAULT) -> bool:
-    """Whether reweighted consensuses became less balanced than the first and the last two of them agree."""
-    if len(rounds) < 3 or balance(rounds[0], k) - balance(rounds[-1], k) < config.min_balance_drop:
+    """Whether the last two rounds agree and have less equal sizes than the first."""
+    if len(rounds) < 3 or size_entropy(rounds[0], k) - size_entropy(rounds[-1], k) < config.min_entropy_drop:
         return False
     return bool(pairwise_nmi(rounds[-2:])[0, 1] >= config.converged_nmi)

@@ -1,4 +1,4 @@
-"""Compare partitions: normalized mutual information, balance of the sizes, modularity, matching of clusters."""
+"""Compare partitions: normalized mutual information, entropy of the sizes, modularity, matching of clusters."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def adjusted_mutual_information(a: Int64, b: Int64, rng: np.random.Generator) ->
     return (_mutual_information(a, b) - expected) / max(mean_entropy - expected, 1e-12)
 
 
-def balance(labels: Int64, k: int) -> float:
+def size_entropy(labels: Int64, k: int) -> float:
     """The normalized entropy of the sizes of k clusters; 1 if all are equal.
 
-    >>> round(balance(np.array([0, 0, 1, 1]), 2), 2), round(balance(np.array([0, 0, 0, 1]), 2), 2)
+    >>> round(size_entropy(np.array([0, 0, 1, 1]), 2), 2), round(size_entropy(np.array([0, 0, 0, 1]), 2), 2)
     (1.0, 0.81)
     """
     return float(_entropies(np.bincount(labels, minlength=k), len(labels), 1, k)[0] / math.log(max(k, 2)))

@@ -15,6 +15,7 @@ TITLES = {
     "Rc": "Cluster-wise coding rate Rc",
     "cut": "Normalized cut",
     "penalty": "Orthogonality penalty",
+    "consensus": "Cross-entropy to the consensus",
     "live_clusters": "Live clusters",
     "balance": "Cluster balance",
     "lr": "Learning rate",

@@ -1,4 +1,4 @@
-"""``RunFolder``: the only place that knows which files a run folder holds and what they mean."""
+"""``RunFolder``: paths and contents of a run folder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SEALED = ("run.json", *CLUSTERING_FILES, *MODEL_FILES, "metrics.jsonl", "errors.
 
 
 class RunFolder:
-    """A run folder and its files. Nothing is read before it is needed, and what is read is verified.
+    """A run folder and its files. Files are read lazily and verified when they are read.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class RunFolder:
 
     @cached_property
     def clustering(self) -> Clustering:
-        """The labels, embedding and names of the fitted rows."""
+        """Labels, probabilities, embedding and cluster names of the fitted rows."""
         self.verify(*CLUSTERING_FILES)
         return Clustering.load(self.path)
 
@@ -125,7 +125,7 @@ class RunFolder:
         return Catalog.from_source(self.info.source, exclude=[self.path])
 
     def features(self, ids: Sequence[str]) -> FeatureSource | None:
-        """The features of these ids, in this order, or None if they are not available any more."""
+        """The features of these ids, in this order, or None if they are no longer available."""
         if self.store.is_dir():
             file = load_feature_file(self.store)  # a damaged store raises
         else:
@@ -139,7 +139,7 @@ class RunFolder:
         return Subset(file.features, np.array([index[id] for id in ids], dtype=np.int64))
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """The figures of every training step."""
+        """The metrics of every training step."""
         self.verify("metrics.jsonl")
         return read_metrics(self.metrics) if self.metrics.is_file() else []
 
@@ -160,7 +160,7 @@ class RunFolder:
         if self.path.exists() and any(
             file.name not in BEFORE_RUN and not file.name.startswith(".") for file in self.path.iterdir()
         ):
-            raise ValueError(f"{self.path} is not empty and holds no run; choose a new folder.")
+            raise ValueError(f"{self.path} is not empty and is not a run folder; choose a new folder.")
         return False
 
     def _refusal(self, request: RunInfo, differences: list[str]) -> str:
@@ -170,10 +170,8 @@ class RunFolder:
                 f"{request.fitted_on.rows:,} now); label the new ones with: cgmcr2 predict {self.path} "
                 f"{request.source}, or cluster all of them again into this folder with --refit."
             )
-        return (
-            f"{self.path} holds another run (its {' and '.join(differences)} differ); choose another folder, "
-            "or delete this one."
-        )
+        different = " and ".join(differences)
+        return f"{self.path} holds another run (different {different}); choose another folder, or delete it."
 
     def write_info(self, info: RunInfo) -> None:
         """Write ``run.json``."""

@@ -1,7 +1,7 @@
-"""Checkpoints of a training: safetensors files in the run folder.
+"""Checkpoints of training: safetensors files in the run folder.
 
-Batches, noise and learning rate follow from (seed, step), so weights, optimiser state, running figures and the step are
-all that is needed to resume bit for bit. What is computed before the first step is kept in a file of its own.
+Batches, noise and learning rate follow from (seed, step), so weights, optimizer state, running statistics and the step
+are all that is needed to resume bit for bit. What is computed before the first step is kept in a file of its own.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Tensors = dict[str, Tensor]
 
 
 class Checkpoints:
-    """The checkpoint files of one training.
+    """The checkpoint files of one training run.
 
     Args:
         folder: the run folder; None keeps no checkpoints.
-        identity: settings, seed and data of the training; files of another training are refused.
+        identity: settings, seed and data of the run; files of another run are refused.
     """
 
     def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
         self.folder, self.identity = folder, identity
 
     def load_precomputed(self) -> Precomputed | None:
-        """What an interrupted training has computed from the data, or None."""
+        """What an interrupted run has computed from the data, or None."""
         tensors = self._load("precomputed.safetensors")[0]
         return Precomputed.from_tensors(tensors) if tensors else None
 
@@ -97,8 +97,8 @@ class Checkpoints:
             raise _unreadable(self.folder, name, error) from error
         if identity != self.identity:
             raise ValueError(
-                f"{self.folder} holds a training with other settings or data ({_difference(identity, self.identity)}); "
-                "choose another folder, or delete this one."
+                f"{self.folder} holds a training run with other settings or data "
+                f"({_difference(identity, self.identity)}); choose another folder, or delete it."
             )
         return tensors, progress
 
@@ -140,7 +140,7 @@ def _unreadable(folder: Path | None, name: str, error: Exception) -> ValueError:
 
 
 def remove_checkpoints(folder: Path) -> None:
-    """Delete the checkpoint files of a finished training."""
+    """Delete the checkpoint files of a finished run."""
     for name in ("checkpoint.safetensors", "precomputed.safetensors"):
         (folder / name).unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""What a training reports: ``metrics.jsonl``, the history in memory, the progress bar and TensorBoard."""
+"""The training log: ``metrics.jsonl``, the history in memory, the progress bar and TensorBoard."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import xxhash
 from cgmcr2._files import write_text
 from cgmcr2._progress import progress_bar
 
-from .monitor import Record
+from .monitor import NAMES, Record
 
-TERMS = ("R", "Rc", "cut", "penalty")
+TERMS = NAMES[1:]
 
 
 class TrainingLog:
-    """Writes the records of finished steps everywhere they are wanted.
+    """Writes the records of steps to ``metrics.jsonl``, the history, the progress bar and TensorBoard.
 
     Args:
         folder: where ``metrics.jsonl`` and TensorBoard's files go; None keeps the history in memory only.
@@ -55,10 +55,10 @@ class TrainingLog:
     def write(self, records: list[Record], n_clusters: int) -> None:
         """Add the ``records`` of the steps since the last call."""
         now = time.perf_counter()
-        seconds = (now - self._flushed_at) / len(records)  # the mean: steps are not timed one by one
+        seconds = (now - self._flushed_at) / len(records)  # the mean over the steps since the last call
         self._flushed_at = now
         self.history += [{**record, "seconds": round(seconds, 6)} for record in records]
-        if self.metrics:  # without times, so that the same run writes the same file
+        if self.metrics:  # without timings, so that the file is reproducible
             self.metrics.append(
                 [{name: record[name] for name in record if name != "module_seconds"} for record in records]
             )

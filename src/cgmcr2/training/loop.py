@@ -1,4 +1,4 @@
-"""The training loop: both stages of the paper's Algorithm 1, from top to bottom."""
+"""The training loop: both stages of the paper's Algorithm 1."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
@@ -24,7 +23,7 @@ from .cluster_modules import BatchClustering, ClusterHead, ClusterModule
 from .collapse import check_collapse
 from .guide import ConsensusGuide
 from .interrupt import Interrupt
-from .log import TrainingLog
+from .log import TERMS, TrainingLog
 from .monitor import Record
 from .neighbour_graph import NeighbourGraph
 from .precompute import Precomputed, precompute
@@ -34,16 +33,16 @@ from .settings import Settings
 from .state import TrainingState
 from .step import TrainingStep
 
-FLUSH_STEPS = 20  # how often figures are fetched from the device and collapse is checked
+FLUSH_STEPS = 20  # steps between fetches of the metrics from the device and checks for collapse
 CHECKPOINT_SECONDS = 30.0
-MAX_SKIPPED = 5  # consecutive steps with a non-finite loss or gradient that end the training
+MAX_SKIPPED = 5  # consecutive non-finite steps that end training, checked when metrics are fetched
 
 OnEpoch = Callable[[int, Network, int], None]
 
 
 @dataclasses.dataclass
 class Trained:
-    """A trained network in evaluation mode, the head to use, and the figures of every step."""
+    """A trained network in evaluation mode, the selected head, and the metrics of every step."""
 
     network: Network
     head: int
@@ -75,13 +74,12 @@ def train(
     settings : every setting of the training, see ``resolve``
     seed : random seed; results are reproducible on the same machine
     device, precision : see ``CgMCR2``
-    folder : where to keep checkpoints and ``metrics.jsonl``; an interrupted training in it is resumed and gives the
-        same result bit for bit
+    folder : where to keep checkpoints and ``metrics.jsonl``; an interrupted run is resumed, bit for bit
     progress : show a progress bar
     tensorboard : write TensorBoard logs to ``folder``
     on_epoch : called as ``on_epoch(epoch, network, head)`` after each epoch (1, 2, ...) and at the end, with a copy of
-        the network that training would return at that point
-    checkpoint_seconds : time between two checkpoints
+        the current network in evaluation mode
+    checkpoint_seconds : seconds between checkpoints
     """
     n_given, D = source.shape[0], source.shape[1]
     if settings.sample and n_given > settings.sample:
@@ -154,7 +152,7 @@ def train(
                 continue
             log.write(state.monitor.flush(), n_clusters)
             if int(state.monitor.skipped) >= MAX_SKIPPED:
-                raise FloatingPointError(_non_finite_message(log.history[-1], settings, dtype))
+                raise FloatingPointError(_non_finite_message(log.history[-1], settings, state.objective.gamma, dtype))
             if flush and not stop and cluster_module.learns:
                 check_collapse(state, settings, seed)
             if save:
@@ -169,7 +167,7 @@ def train(
     cluster_module.finish(network, source)
     if not finished:
         warnings.warn(
-            f"Interrupted after step {state.step} of {schedule.total_steps}; the model is kept as it is.",
+            f"Interrupted after step {state.step} of {schedule.total_steps}; returning the current model.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -190,11 +188,11 @@ def _guide(settings: Settings, schedule: Schedule, inputs: Precomputed, device: 
     return ConsensusGuide(inputs.partition, settings.consensus_weight, schedule.warmup_steps, device)
 
 
-def _non_finite_message(record: Record, settings: Settings, dtype: torch.dtype) -> str:
-    terms: list[Any] = [name for name in ("R", "Rc", "cut", "penalty") if record[name] is None]
-    cause = f"the term {', '.join(terms)}" if terms else "the loss" if record["loss"] is None else "the gradient"
+def _non_finite_message(record: Record, settings: Settings, gamma: float, dtype: torch.dtype) -> str:
+    terms = [name for name in TERMS if record[name] is None]
+    cause = " and ".join(terms) if terms else "the loss" if record["loss"] is None else "the gradient"
     advice = "lower the learning rate" + (" or use precision='float32'" if dtype != torch.float32 else "")
     return (
         f"Training stopped at step {record['step']}: {cause} was not finite in {MAX_SKIPPED} consecutive steps "
-        f"(learning rate {settings.lr:g}, eps {settings.eps:g}, gamma {settings.gamma:g}); {advice}."
+        f"(learning rate {settings.lr:g}, eps {settings.eps:g}, gamma {gamma:g}); {advice}."
     )

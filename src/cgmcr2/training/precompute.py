@@ -19,7 +19,7 @@ from .settings import Settings
 
 @dataclasses.dataclass(frozen=True)
 class Precomputed:
-    """Precomputed inputs of a training; None where the settings do not use them."""
+    """Precomputed inputs of training; None where the settings do not use them."""
 
     mean: Tensor | None = None  # (D,) mean of the unit rows
     matrix: Tensor | None = None  # (D, p) projection: the whitened view if the partition comes from it, else standard

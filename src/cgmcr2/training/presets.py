@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from .settings import Settings, check_names, check_type
+from .settings import Settings, check_names, convert
 
 Preset = Literal["auto", "paper", "reference"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
@@ -58,17 +58,15 @@ def check_rows(n: int) -> None:
 
 
 def resolve(preset: Preset, n: int, k: int, D: int, overrides: Mapping[str, Any] | None = None) -> Settings:
-    """The settings of ``preset`` for n rows of D features in k clusters; ``overrides`` win unless None.
+    """The settings of ``preset`` for n rows of D features in k clusters; ``overrides`` take precedence.
 
-    ``paper`` takes the row of Table A.3 whose number of classes is nearest to k (CIFAR-10's for 10).
+    ``paper`` takes the row of Table A.3 whose number of classes is nearest to k on a log scale (CIFAR-10's for 10).
     """
     check_rows(n)
     if preset not in PRESETS:
         raise ValueError(f"preset must be one of {', '.join(map(repr, PRESETS))}, but is {preset!r}.")
     check_names(overrides or ())
-    given = {name: value for name, value in (overrides or {}).items() if value is not None}
-    for name, value in given.items():
-        check_type(name, value)
+    given = {name: convert(name, value) for name, value in (overrides or {}).items() if value is not None}
     if preset == "paper":
         values = _paper(k)
     elif preset == "reference":
@@ -87,7 +85,7 @@ def _paper(k: int) -> dict[str, Any]:
 
 
 def _reference(k: int) -> dict[str, Any]:
-    """The released code with its command for CIFAR-10; gamma grows with k to keep the penalty's effect."""
+    """The released code with its command for CIFAR-10; gamma grows with k, since the norm penalty weakens with it."""
     return {
         "objective": "released",
         "schedule": "released",
@@ -99,7 +97,7 @@ def _reference(k: int) -> dict[str, Any]:
         "s": 400,
         "warmup_epochs": 10,
         "finetune_epochs": 10,
-        "bn_momentum": 0.19,  # its second forward pass per step updates BatchNorm again: 1 - 0.9^2
+        "bn_momentum": 0.19,  # two forward passes per step update BatchNorm twice: 1 - 0.9^2
     }
 
 
@@ -109,18 +107,20 @@ def _auto(n: int, k: int, D: int, given: Mapping[str, Any]) -> dict[str, Any]:
     n = min(n, sample or n)
     batch_size = given.get("batch_size") or min(n, 1024)
     steps_per_epoch = max(1, min(math.ceil(n / batch_size), n // 2))
-    steps = max(150, math.ceil(7 * min(n, 20_000) / batch_size))  # seven epochs, at least 150 steps
-    few = k <= 32
+    steps = max(
+        150, math.ceil(7 * min(n, 20_000) / batch_size)
+    )  # seven passes over at most 20,000 rows, at least 150 steps
+    few_clusters = k <= 32
     return {
-        "hidden_dim": 256 if few else 512,
-        "projection": min(128 if few else 256, D),
-        "embedding_dim": min(max(32, k), D),  # one dimension per cluster; further ones would fill with noise
-        "eps": 0.5 if few else 1.0,  # many clusters lie closer together: ignore smaller differences
+        "hidden_dim": 256 if few_clusters else 512,
+        "projection": min(128 if few_clusters else 256, D),
+        "embedding_dim": min(max(32, k), D),  # one dimension per cluster, at least 32
+        "eps": 0.5 if few_clusters else 1.0,  # larger distortion for many clusters, which lie closer together
         "n_heads": 2,
-        "gamma": 5.0,  # with the squared penalty no k collapses above 4
+        "gamma": 5.0,  # with the squared penalty, trivial solutions are suboptimal above 4
         "graph": "whole",
         "neighbours": min(10, n - 1),
-        "consensus_weight": math.sqrt(k),  # as large as the cut, which grows with k
+        "consensus_weight": math.sqrt(k),  # grows with k, as the cut does
         "membership": "softmax",
         "ema": 0.97,
         "sample": sample,

@@ -10,7 +10,7 @@ from .settings import Settings
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """The stages and learning rates of a training on n rows.
+    """The stages and learning rates of training on n rows.
 
     >>> schedule = Schedule(Settings(batch_size=50, warmup_epochs=1, finetune_epochs=2, lr=1.0), n=100)
     >>> [schedule.stage(step) for step in range(schedule.total_steps)]

@@ -24,7 +24,7 @@ class Settings:
 
     # Network (paper, Table A.2)
     hidden_dim: int = 4096  # width of the hidden layers
-    embedding_dim: int = 128  # d
+    embedding_dim: int = 128  # dimension d of the embedding Z
     depth: int = 1  # hidden layers of each head
     n_heads: int = 1  # cluster heads on one trunk; the head of lowest running loss is used
     projection: int = 0  # dimensions of a fixed linear projection of the input; 0 disables it
@@ -38,7 +38,7 @@ class Settings:
     affinity: AffinityName = "cosine_topk"  # affinity of a batch
     s: int = 10  # entries kept in each row of the affinity
     membership: Membership = "gumbel"  # Gumbel-softmax or plain softmax of the cluster logits
-    temperature: float = 1.0  # of the softmax
+    temperature: float = 1.0  # of the (Gumbel-)softmax of the memberships
     cluster_module: ClusterModuleName = "head"  # what assigns clusters in a step; all but "head" are ablations
     cut_in_finetuning: bool = True  # the paper's ablation switches the cut off in fine-tuning
     graph: GraphName = "batch"  # affinity of each batch's Z, or neighbour graph of the whole data set
@@ -46,13 +46,13 @@ class Settings:
 
     # Batches and optimisation
     sample: int = 0  # largest number of training rows, drawn at random; 0 uses all rows
-    batch_size: int = 512
+    batch_size: int = 512  # rows per step
     neighbours: int = 0  # half of each batch are random ones of this many nearest neighbours; 0 disables it
     ema: float = 0.0  # decay of the exponential moving average of the weights; 0 disables it
     warmup_epochs: float = 10  # T1: epochs of -R + Lncut
     finetune_epochs: float = 10  # T2: epochs of -R + Rc + Lncut
     lr: float = 1e-4  # learning rate of Adam
-    weight_decay: float = 5e-4
+    weight_decay: float = 5e-4  # of Adam
     schedule: ScheduleName = "constant-cosine"  # learning rate: the paper's, or that of the released code
     act_on_collapse: bool = False  # reinitialise collapsed cluster heads and double gamma; otherwise only warn
 
@@ -109,6 +109,17 @@ def check_names(names: Iterable[str]) -> None:
             similar = difflib.get_close_matches(name, _TYPES, n=1)
             hint = f"did you mean {similar[0]!r}?" if similar else f"choose from {', '.join(_TYPES)}."
             raise ValueError(f"There is no setting named {name!r}; {hint}")
+
+
+def convert(name: str, value: Any) -> Any:
+    """``value`` as the type of the setting, checked: NumPy numbers become Python's, 64.0 becomes 64 for an integer.
+
+    >>> convert("hidden_dim", 64.0)
+    64
+    """
+    value = getattr(value, "item", lambda: value)()
+    check_type(name, value)
+    return int(value) if _TYPES[name] is int else value
 
 
 def check_type(name: str, value: Any) -> None:

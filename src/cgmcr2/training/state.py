@@ -19,7 +19,7 @@ from .settings import Settings
 
 @dataclasses.dataclass
 class TrainingState:
-    """Network, objective, optimiser, average of the weights and running figures after ``step`` steps."""
+    """Network, objective, optimizer, average of the weights and running statistics after ``step`` steps."""
 
     network: Network
     objective: CgMCR2Objective | ReleasedObjective
@@ -54,7 +54,7 @@ class TrainingState:
         return cls(network, objective, optimizer, average, Monitor(settings.n_heads, k, device))
 
     def modules(self) -> nn.ModuleDict:
-        """The trained modules; a checkpoint holds their tensors and the optimiser's."""
+        """The trained modules; a checkpoint holds their tensors and the optimizer's."""
         return nn.ModuleDict({"network": self.network, "objective": self.objective})
 
     def evaluation_network(self) -> Network:

@@ -19,20 +19,23 @@ from .schedule import Schedule
 from .settings import Settings
 from .state import TrainingState
 
-AVERAGE_FROM_STEP = 20  # the first steps are far from where training ends
+AVERAGE_FROM_STEP = 20  # earlier weights are too far from the final ones
 
 
 @dataclasses.dataclass
 class TrainingStep:
-    """Minimises ``-R + Lncut`` in the warm-up and ``-R + Rc + Lncut`` in fine-tuning, one batch per call."""
+    """Minimises ``-R + Lncut`` in the warm-up and ``-R + Rc + Lncut`` in fine-tuning, one batch per call.
+
+    The consensus guide, if there is one, is added to both. Cluster modules without a gradient have no cut.
+    """
 
     settings: Settings
     schedule: Schedule
     cluster_module: ClusterModule
     guide: ConsensusGuide | None
-    graph: NeighbourGraph | None  # None: the affinity of the batch's own embedding
+    graph: NeighbourGraph | None  # None: use the affinity of the batch's Z
     device: torch.device
-    dtype: torch.dtype  # of the network's products
+    dtype: torch.dtype  # autocast type
 
     def __call__(self, state: TrainingState, X: Tensor, rows: Int64) -> None:
         """Update ``state`` with the batch ``X (n, D)``, the ``rows (n,)`` of the training data."""
@@ -52,8 +55,8 @@ class TrainingStep:
         A = self.graph.edges(rows, self.device) if self.graph is not None and use_cut else None
         terms = state.objective(Z, Pi, use_cluster_rate=fine_tuning, use_cut=use_cut, A=A)
         loss = terms.total.mean()  # over the heads
-        if self.guide is not None:
-            loss = loss + self.guide(logits, rows, step)
+        guide = self.guide(logits, rows, step) if self.guide is not None else loss.new_zeros(())
+        loss = loss + guide
 
         state.optimizer.zero_grad(set_to_none=True)
         finite = _backward(loss, Z, logits)
@@ -61,15 +64,16 @@ class TrainingStep:
         if state.average is not None and step >= AVERAGE_FROM_STEP:
             state.average.update_parameters(state.network)
 
-        values = torch.stack([term.detach().expand(settings.n_heads) for term in terms[:5]])
-        state.monitor.add(record, values, Pi.detach(), finite, first_of_stage=step in (0, schedule.warmup_steps))
+        values = (terms.total + guide, *terms[1:5], guide)  # in the order of monitor.NAMES
+        metrics = torch.stack([value.detach().expand(settings.n_heads) for value in values])
+        state.monitor.add(record, metrics, Pi.detach(), finite, first_of_stage=step in (0, schedule.warmup_steps))
         state.step += 1
 
 
 def _backward(loss: Tensor, Z: Tensor, logits: Tensor) -> Tensor:
     """Backpropagate; return whether the loss and the gradients of ``Z`` and ``logits`` are finite.
 
-    If those gradients are finite, so are the parameters'.
+    They are checked instead of the parameters' gradients, which are larger.
     """
     Z.retain_grad()
     logits.retain_grad()
@@ -82,7 +86,7 @@ def _backward(loss: Tensor, Z: Tensor, logits: Tensor) -> Tensor:
 
 
 def _update(optimizer: torch.optim.Adam, lr: float, finite: Tensor) -> None:
-    """Take an Adam step with learning rate ``lr``, unless the step is not ``finite``."""
+    """Take an Adam step with learning rate ``lr``; skip it if not ``finite``."""
     for group in optimizer.param_groups:
         group["lr"] = lr
     if optimizer.defaults["fused"]:

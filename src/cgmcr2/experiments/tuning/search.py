@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cgmcr2._progress import progress_bar
 from cgmcr2._random import Stream, generator, sample_rows
-from cgmcr2.consensus.partitions import balance
+from cgmcr2.consensus.partitions import size_entropy
 from cgmcr2.consensus.stability import calibrate, stability_rows
 from cgmcr2.evaluation import score_labels
 from cgmcr2.experiments.choices import Part, TuningScore
@@ -279,7 +279,7 @@ def evaluate_settings(
     stability = calibrate(X[sample], logits[sample], k, seed).stability
     evaluation = {
         "live": float((shares >= LIVE_SHARE / k).sum()),
-        "balance": balance(labels, k),
+        "balance": size_entropy(labels, k),
         "stability": stability,
         "score": stability,
     }
