@@ -92,7 +92,7 @@ def _run_in_subprocess(job: Job, limit: float | None) -> JobResult:
         path = Path(folder) / "job.json"
         write_json(path, dataclasses.asdict(job))
         try:
-            process = subprocess.run(
+            process = subprocess.run(  # noqa: S603 - our own module in our own interpreter
                 [sys.executable, "-m", "cgmcr2.experiments.job", str(path)],
                 capture_output=True,
                 timeout=limit,

@@ -60,7 +60,7 @@ def exact_duplicates(catalog: Catalog) -> npt.NDArray[np.int64]:
         if item.size and counts[item.size] > 1:
             try:
                 key = (item.size, _content_digest(item))
-            except Exception:  # damaged archives raise nearly any type; the image is reported when it is embedded
+            except Exception:  # noqa: S112 - damaged archives raise nearly any type; embedding reports the image
                 continue
             groups[item.index] = first.setdefault(key, item.index)
     return groups
