@@ -1,4 +1,4 @@
-"""From images to a run folder with its report: embed, fit, label, write the page."""
+"""From images to a run folder with its report: embed, fit, label and write the report."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def cluster_images(
     data : folder of the data set's files
     download : fetch missing files of the data set
     encoder : image encoder, see ``load_encoder``
-    report : write ``report.html``
-    refit : replace the run in the folder if the images have changed; only new ones are embedded, names are kept
+    report : write ``report.html``; an existing report of a finished run is kept
+    refit : replace the run in the folder if images or parameters have changed; only new images are embedded, and
+        matching clusters keep the names that someone gave them
     progress : show progress bars
     settings : training settings, see ``CgMCR2``
     **parameters : further parameters of ``CgMCR2``

@@ -26,7 +26,7 @@ def test_features_of_images_are_stored_for_the_run(
     folder = tmp_path / "run"
     assert run("choose-k", photos, "-o", folder, "--encoder", "mean-colours", "-q") == 0
     assert (folder / "features" / "manifest.json").exists()
-    assert f"To cluster with this number: -k 3 -o {folder}" in capsys.readouterr().out
+    assert f"To cluster with this number, add: -k 3 -o {folder}" in capsys.readouterr().out
 
 
 def test_user_errors_are_one_sentence(

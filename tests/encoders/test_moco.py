@@ -173,7 +173,7 @@ def test_name_loads_the_same_encoder(plain: Path) -> None:
         (CIFAR | {"layer1.0.conv3.weight": torch.zeros(1)}, "contains a ResNet-50 or deeper"),
         (CIFAR | {"conv1.weight": torch.zeros(64, 3, 5, 5)}, "7x7, or 3x3 for CIFAR, got 5x5"),
         (CIFAR | {"layer1.0.bn1.weight": torch.zeros(7)}, r"has wrong shapes for layer1\.0\.bn1\.weight"),
-        (CIFAR | {"date": datetime.timedelta(1)}, r"cannot be loaded safely .*torch.save"),
+        (CIFAR | {"date": datetime.timedelta(1)}, r"cannot be loaded .*torch.save"),
     ],
 )
 def test_invalid_checkpoints(content: Any, message: str, tmp_path: Path) -> None:
@@ -185,10 +185,10 @@ def test_files_that_are_not_checkpoints(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"There is no checkpoint .*none\.pth"):
         MocoEncoder(tmp_path / "none.pth")
     (tmp_path / "text.pth").write_text("hello")
-    with pytest.raises(ValueError, match="cannot be loaded safely"):
+    with pytest.raises(ValueError, match="cannot be loaded"):
         MocoEncoder(tmp_path / "text.pth")
     (tmp_path / "empty.pth").touch()
-    with pytest.raises(ValueError, match="cannot be loaded safely"):
+    with pytest.raises(ValueError, match="cannot be loaded"):
         MocoEncoder(tmp_path / "empty.pth")
 
 

@@ -154,7 +154,7 @@ def test_choice_of_k_stability_and_hierarchy_are_shown(tmp_path: Path) -> None:
     c = clustering().with_names(["cats", "dogs", "<b>boats</b>"])
     out = write_report(c, tmp_path / "r.html", settings={"choice": choice, "stability": 0.873, "k": 3})
     page, data, _ = read_page(out)
-    assert "3 clusters fit best. Alternatives: 6." in page.text
+    assert "3 clusters fit best. Other numbers worth a look: 6." in page.text
     stability = next(
         attributes for tag, attributes in page.elements if "independent" in (attributes.get("title") or "")
     )

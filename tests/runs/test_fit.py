@@ -33,7 +33,7 @@ def test_a_finished_run_is_not_repeated(run: RunFolder, features: Path, model: C
 
 
 def test_another_request_is_refused(run: RunFolder, features: Path, model: CgMCR2, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"holds another run \(different parameters\)"):
+    with pytest.raises(ValueError, match=r"holds another run \(different parameters: n_clusters was 3, is 4\)"):
         fit_features(clone(model).set_params(n_clusters=4), features, run.path)
     with pytest.raises(ValueError, match="holds another run"):
         fit_features(clone(model), features, run.path, part="test")

@@ -26,13 +26,14 @@ class EnSC(Baseline):
     then apply spectral clustering to ``(|C| + |C|') / 2``, with the rows of ``C`` scaled to unit length. Each problem
     is solved on a small active set by scikit-learn's coordinate descent, which gives the oracle point
     :math:`\delta = \beta (x_j - X'c)`. Rows with :math:`|x_i' \delta| \le \tau` have coefficient zero; the others join
-    the active set. When no row joins, the solution is exact for all n rows. The cost is about ``n^2 D``.
+    the active set. When no row joins, the solution is optimal for all n rows, up to the tolerances below. The cost is
+    about ``n^2 D``.
 
     EnSC clusters the training rows only and cannot predict new ones.
 
     Differences from the authors' code: rows are processed in blocks; the elastic nets are solved by scikit-learn's
     coordinate descent on cached Gram matrices (theirs: SPAMS, or scikit-learn's lasso, which supports tau = 1 only), to
-    a duality gap of 0.1 %; a row joins the active set if it exceeds tau by 1 %.
+    a duality gap of 0.1 %; row i joins the active set if |x_i' delta| > 1.01 tau.
 
     Parameters
     ----------
@@ -42,12 +43,12 @@ class EnSC(Baseline):
         Weight of the reconstruction error. The CgMCR² paper searches 1, 2, 5, 10, 50, 100, 200. At 50, a row has
         hundreds of nonzero coefficients, and the fit takes thirty times as long as at 10.
     relative : bool
-        If True, ``beta_j = beta tau / max_i |x_i' x_j|``: a multiple of the smallest value with a nonzero solution, as
-        in the authors' code. If False, ``beta_j = beta``.
+        If True, ``beta_j = beta tau / max_{i != j} |x_i' x_j|``: a multiple of the smallest value with a nonzero
+        solution, as in the authors' code. If False, ``beta_j = beta``.
     n_nonzero : int
-        Number of largest coefficients of each row that form the graph.
+        Number of coefficients per row kept in the graph, the largest in absolute value.
     candidates : int
-        Size of the initial active set, which consists of the most similar rows.
+        Size of the initial active set, the most similar rows, and the largest number of rows added per update.
     max_rounds : int
         Maximum number of updates of an active set.
     n_init : int

@@ -119,7 +119,7 @@ class SCAN(MinibatchBaseline):
     n_heads : int
         Number of linear heads; the one of lowest loss is kept.
     epochs, batch_size : int
-        Length and batch size of the first stage.
+        Epochs of the first stage; batch size of both stages.
     lr : float
         Maximum change of a logit in one step; Adam's learning rate is lr / D.
     min_steps : int

@@ -27,9 +27,7 @@ def choose_k(
     ] = None,
     most: Annotated[
         int | None,
-        typer.Option(
-            "--most", metavar="N", help="Largest number to consider.  [default: 300, at most a fifth of the rows]"
-        ),
+        typer.Option("--most", metavar="N", help="Largest number of clusters to try.  [default: 300 or n/5]"),
     ] = None,
     encoder: options.Encoder = "bundled",
     part: options.Part = "train",
@@ -40,8 +38,8 @@ def choose_k(
 ) -> None:
     """Choose the number of clusters from the data, without training.
 
-    Prints the score of each candidate, the best one and its alternatives. A run may use the same folder afterwards; the
-    features of images are then not computed again.
+    Prints the score of each candidate, the chosen number and the runners-up. ``cluster`` can use the same folder
+    afterwards and reuses the features of the images.
     """
     from cgmcr2.runs import choose_clusters
 
@@ -52,4 +50,4 @@ def choose_k(
     typer.echo(choice.picture())
     print_choice(choice)
     if output:
-        typer.echo(f"Saved: {output / 'choice.json'}. To cluster with this number: -k {choice.chosen} -o {output}")
+        typer.echo(f"Saved: {output / 'choice.json'}. To cluster with this number, add: -k {choice.chosen} -o {output}")

@@ -37,7 +37,8 @@ def cluster(
     download: options.Download = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
     refit: Annotated[
-        bool, typer.Option("--refit", help="Cluster again if the images have changed; names are kept.")
+        bool,
+        typer.Option("--refit", help="Replace the run if images or settings have changed; names you gave are kept."),
     ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,

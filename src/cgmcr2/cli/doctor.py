@@ -60,6 +60,7 @@ def _check_folder(path: Path, repair: bool, as_json: bool, *, progress: bool) ->
         raise FileNotFoundError(f"There is no folder {path}.")
     store = is_features(path)
     findings = check_store(path) if store else check_run(path)
+    damaged = len(findings)
     if repair and findings and not store:
         findings = repair_run(path, progress=progress)
         if [finding.file for finding in findings] == ["report.html"]:
@@ -68,10 +69,10 @@ def _check_folder(path: Path, repair: bool, as_json: bool, *, progress: bool) ->
     if as_json:
         print_json({"folder": str(path), "findings": [dataclasses.asdict(finding) for finding in findings]})
     elif not findings:
-        typer.echo(f"{path}: all files are intact.")
+        typer.echo(f"{path}: all files are intact{f' after {damaged} repairs' if damaged else ''}.")
     for finding in [] if as_json else findings:
         typer.echo(f"{finding.file}: {finding.problem}")
-        how = "--repair rebuilds it: " if finding.repairable and not repair else ""
+        how = "with --repair, " if finding.repairable and not repair else ""
         typer.echo(f"  {how}{finding.remedy}")
     if findings:
         raise typer.Exit(1)

@@ -54,7 +54,10 @@ Images = Annotated[
     ),
 ]
 ImagesOrFeatures = Annotated[
-    Path, typer.Argument(metavar="SOURCE", help="Images (as for cluster), feature file or feature store.")
+    Path,
+    typer.Argument(
+        metavar="SOURCE", help="Folder, list, CSV file or archive of images; feature file; or feature store."
+    ),
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of cluster or fit.")]
 Output = Annotated[
@@ -120,7 +123,9 @@ Precision = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", callback=_set_quiet, help="Show warnings and errors only.")]
+Quiet = Annotated[
+    bool, typer.Option("-q", "--quiet", callback=_set_quiet, help="Show results, warnings and errors only.")
+]
 Verbose = Annotated[
     bool, typer.Option("-v", "--verbose", callback=_set_verbose, help="Show details, and tracebacks of errors.")
 ]

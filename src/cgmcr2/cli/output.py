@@ -29,10 +29,10 @@ def count(number: int, noun: str) -> str:
 
 
 def print_choice(choice: Choice) -> None:
-    """Print how clear the choice of the number of clusters is, and its alternatives."""
+    """Print the verdict on the number of clusters and the runners-up."""
     typer.echo(choice.verdict)
     if choice.runners_up:
-        typer.echo(f"Alternatives: {', '.join(map(str, choice.runners_up))}.")
+        typer.echo(f"Other numbers worth a look: {', '.join(map(str, choice.runners_up))}.")
 
 
 def cluster_values(clustering: Clustering) -> list[dict[str, Any]]:

@@ -185,7 +185,7 @@ def decide(
 
 
 def _compare_with_noise(choice: Choice, X: Float32, seed: int, config: ChooseKConfig) -> Choice:
-    """The choice, no longer clear if its partitions agree hardly more than those of data without groups."""
+    """The choice, no longer clear if its partitions do not agree clearly more than those of data without groups."""
     k, agreement = choice.chosen, choice.agreement[choice.candidates.index(choice.chosen)]
     reference = 0.0
     for i, noise in enumerate((gaussian_rows(X, seed), permuted_columns(X, seed))):
@@ -195,10 +195,11 @@ def _compare_with_noise(choice: Choice, X: Float32, seed: int, config: ChooseKCo
     min_gain = min(config.min_gain + config.min_gain_few / math.sqrt(len(X)), config.max_gain)
     if agreement >= reference + min_gain * (1 - reference):
         return choice
-    verdict = (
-        f"No clear answer: different partitions into {k} clusters agree hardly more (AMI {agreement:.2f}) than on "
-        f"random data (AMI {reference:.2f})."
-    )
+    if agreement >= reference + config.min_gain * (1 - reference):
+        verdict = f"No clear answer: {k} clusters fit best, but {len(X):,} rows are too few to be certain"
+    else:
+        verdict = f"No clear answer: partitions into {k} clusters agree hardly more than on random data"
+    verdict += f" (AMI {agreement:.2f}, on random data {reference:.2f})."
     return dataclasses.replace(choice, clear=False, verdict=verdict)
 
 

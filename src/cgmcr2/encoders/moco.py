@@ -26,8 +26,8 @@ from cgmcr2.encoders.torch_encoder import TorchEncoder
 _CIFAR = Preprocessing(resize=32, crop=32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010))
 _IMAGENET = Preprocessing()
 
-# names of moving averages of the encoder, such as MoCo's momentum encoder
-_COPIES = re.compile(r"encoder_k\.|momentum|target|teacher|ema")
+# prefixes of momentum (EMA) copies of the encoder, such as MoCo's encoder_k
+_EMA_PREFIXES = re.compile(r"encoder_k\.|momentum|target|teacher|ema")
 _STATE_KEYS = ("state_dict", "model_state_dict", "model", "net", "encoder", "backbone")
 
 
@@ -61,7 +61,7 @@ class MocoEncoder(TorchEncoder):
         super().__init__(_CIFAR if stem == 3 else _IMAGENET, device)
         self._views, self._seed = views, seed
         self._network = _build_network(weights, stem, path).to(self._device)
-        if views:  # the smallest crop is enlarged to the size of the input
+        if views:  # large enough that the smallest crop is not enlarged
             self.image_size = math.ceil(self._preprocessing.crop / math.sqrt(MIN_CROP_AREA / MAX_ASPECT_RATIO))
         options = [f"views={views}"] * (views > 0) + [f"seed={seed}"] * (views > 0 and seed != 0)
         self.name = f"moco:{path.resolve()}" + ("?" + "&".join(options) if options else "")
@@ -75,7 +75,7 @@ class MocoEncoder(TorchEncoder):
         )
 
     def preprocess(self, image: Image.Image) -> npt.NDArray[np.uint8]:
-        """Convert an RGB image to uint8 of shape (views, h, w, 3): the image itself or its augmented views."""
+        """Convert an RGB image to uint8 of shape (max(1, views), h, w, 3): the augmented views, or the image itself."""
         if not self._views:
             return super().preprocess(image)[None]
         rng = image_rng(image, self._seed)
@@ -100,11 +100,11 @@ def read_backbone(path: Path) -> dict[str, torch.Tensor]:
     ...). Layers may be numbered (``4.0.conv1`` for ``layer1.0.conv1``), and ``downsample`` may be named ``shortcut``.
     """
     state = _tensors(_load(path), path)
-    # the first block of the first stage, which is named layer1 or numbered
+    # first block of layer1, or of any numbered stage; the text before it is the prefix
     matches = [match for name in state if (match := re.fullmatch(r"((?:.*\.)?)(?:layer1|\d+)\.0\.conv1\.weight", name))]
     prefixes = sorted({match[1] for match in matches})
     if len(prefixes) > 1:
-        prefixes = [prefix for prefix in prefixes if not _COPIES.search(prefix)] or prefixes
+        prefixes = [prefix for prefix in prefixes if not _EMA_PREFIXES.search(prefix)] or prefixes
     if len(prefixes) != 1:
         content = f"several networks ({', '.join(prefixes)})" if prefixes else _first_names(state)
         raise ValueError(
@@ -148,7 +148,7 @@ def _build_network(weights: dict[str, torch.Tensor], stem: int, path: Path) -> R
 
 def _load(path: Path) -> Any:
     if not path.is_file():
-        raise FileNotFoundError(f"There is no checkpoint {path}: give the path of a file after moco:.")
+        raise FileNotFoundError(f"There is no checkpoint file {path}.")
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file
 
@@ -160,8 +160,8 @@ def _load(path: Path) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
         raise ValueError(
-            f"The checkpoint {path} cannot be loaded safely ({first_line(error)[:120]}): save only its weights with "
-            "torch.save(model.state_dict(), file)."
+            f"The checkpoint {path} cannot be loaded ({first_line(error)[:120]}): it is damaged, or holds more than "
+            "tensors; then save only its weights with torch.save(model.state_dict(), file)."
         ) from error
 
 

@@ -6,5 +6,6 @@ from typing import Literal
 
 Part = Literal["train", "test", "all"]
 LabelSource = Literal["head", "spectral"]  # cluster head, or spectral clustering of the embedding
+# "head", "spectral": fit train, label test in that way; "train", "all": fit and label the same rows
 TableProtocol = Literal["head", "spectral", "train", "all"]
-TuningScore = Literal["stability", "labels"]
+TuningScore = Literal["stability", "labels"]  # without labels, or accuracy against the labels

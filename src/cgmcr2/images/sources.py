@@ -79,7 +79,7 @@ class _Archive:
         self._handle = None
 
     def _check_version(self) -> None:
-        """Raise ``ValueError`` if the archive has changed, so that its members are at other positions."""
+        """Raise ``ValueError`` if the archive has changed, because its members may have moved."""
         if _file_version(self.path) != self._version:
             raise ValueError("the archive has changed since it was listed")
 
@@ -104,7 +104,7 @@ class ZipSource(_Archive):
             with self._handle.open(info) as member:
                 # a limit for the decompressor, which would otherwise expand a member beyond its declared size
                 data = member.read(info.file_size)
-                if len(data) < info.file_size or member.read(1):  # reading the end compares the checksum
+                if len(data) < info.file_size or member.read(1):  # reading to the end verifies the checksum
                     raise ValueError("the archive ends before the end of this image")
             return io.BytesIO(data)
 

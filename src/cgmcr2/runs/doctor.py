@@ -51,12 +51,12 @@ def check_run(path: StrPath) -> list[Finding]:
     findings = check_store(run.store) if run.store.is_dir() else []
     usable = not findings and not any(name in damage for name in MODEL_FILES)
     remedies = {
-        **dict.fromkeys(CLUSTERING_FILES, ("it is computed again from the model and the features", usable)),
+        **dict.fromkeys(CLUSTERING_FILES, ("the file is computed again from the model and the features", usable)),
         **dict.fromkeys(MODEL_FILES, ("repeat the run in another folder", False)),
-        "report.html": ("it is written again", True),
-        "metrics.jsonl": ("it is dropped; the report then has no learning curves", True),
-        "errors.csv": ("it is written again from the feature store", True),
-        "choice.json": ("it is dropped; run.json has the choice too", True),
+        "report.html": ("the page is written again", True),
+        "metrics.jsonl": ("the file is deleted; the report then has no learning curves", True),
+        "errors.csv": ("the file is written again from the feature store", True),
+        "choice.json": ("the file is deleted; run.json holds the same choice", True),
     }
     for name, problem in damage.items():
         remedy, repairable = remedies.get(name, ("repeat the run in another folder", False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import shutil
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from cgmcr2._checksums import FILE_NAME as CHECKSUMS
+from cgmcr2._checksums import record_checksums
 from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.geometry import outlier_scores
 from cgmcr2.clustering.io import default_name
@@ -25,6 +28,8 @@ from cgmcr2.images import Catalog
 
 from .folder import RunFolder, StrPath
 from .info import FittedOn, RunInfo
+
+logger = logging.getLogger(__name__)
 
 REFIT = ".refit"  # subfolder of the checkpoints of a refit: the earlier results stay until it has finished
 PARTS = {"train": "split 0", "test": "split 1", "all": "all rows"}
@@ -145,6 +150,8 @@ def choose_clusters(
     choice = choose_k(features, most=most, seed=seed, progress=progress)
     if folder is not None:
         write_choice(Path(folder), choice, request)
+        if (Path(folder) / CHECKSUMS).exists():  # the folder of a finished run
+            record_checksums(Path(folder), ["choice.json"])
     return choice
 
 
@@ -197,7 +204,11 @@ def _fit(
     clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier_scores(Z, labels))
     if earlier is not None:
         clustering = clustering.with_names(matching_names(earlier, clustering))
-        os.replace(checkpoints / "metrics.jsonl", run.metrics)
+        for name in ("metrics.jsonl", "choice.json"):
+            if (checkpoints / name).exists():
+                os.replace(checkpoints / name, run.path / name)
+        if earlier.merged:
+            logger.warning("The clusters that were merged are separate again; merge them again if you want.")
     run.report.unlink(missing_ok=True)  # the report of an earlier run
     model.save(run.model_folder)
     clustering.save(run.path)

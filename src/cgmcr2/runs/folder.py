@@ -170,8 +170,15 @@ class RunFolder:
                 f"{request.fitted_on.rows:,} now); label the new ones with: cgmcr2 predict {self.path} "
                 f"{request.source}, or cluster all of them again into this folder with --refit."
             )
-        different = " and ".join(differences)
-        return f"{self.path} holds another run (different {different}); choose another folder, or delete it."
+        old, new = self.info.parameters, request.parameters
+        changes = [
+            f"{name} was {old.get(name)}, is {new.get(name)}"
+            for name in {**old, **new}
+            if old.get(name) != new.get(name)
+        ]
+        different = " and ".join(differences) + (f": {'; '.join(changes)}" if changes else "")
+        refit = "add --refit to replace it, " if request.encoder_name else ""
+        return f"{self.path} holds another run (different {different}); {refit}choose another folder, or delete it."
 
     def write_info(self, info: RunInfo) -> None:
         """Write ``run.json``."""

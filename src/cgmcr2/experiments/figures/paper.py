@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ENCODER = "clip-vit-l-14"
-QUICK_SIZE = {
+QUICK_FIGURE_SETTINGS = {
     name: QUICK_SETTINGS[name] for name in ("hidden_dim", "lr")
-}  # epochs are not reduced: the figures show them
+}  # keeps all epochs, because the figures plot them
 
 Observations = Mapping[str, Observation]  # by the data set's title
 
@@ -38,7 +38,7 @@ class PaperFigure:
 
     name: str
     number: str
-    topic: str
+    topic: str  # alternative name on the command line
     title: str
     datasets: tuple[str, ...]
     draw: Callable[[Observations, str], Figure]
@@ -81,16 +81,22 @@ def _draw_figure_b4(observations: Observations, encoder: str) -> Figure:
 
 
 _CIFAR = ("cifar10", "cifar20", "cifar100")
-_SIX = ("cifar10", "cifar100", "tinyimagenet", "mnist", "fashion-mnist", "dogs120")
-_LARGER = ("cifar20", "cifar100", "tinyimagenet")
+_CURVE_DATASETS = ("cifar10", "cifar100", "tinyimagenet", "mnist", "fashion-mnist", "dogs120")
+_FIGURE_B2_DATASETS = ("cifar20", "cifar100", "tinyimagenet")
 FIGURES = (
     PaperFigure("figure-1", "Figure 1", "network", "The network", (), lambda observations, encoder: draw_network()),
     PaperFigure("figure-2", "Figure 2", "matrices", "Similarity during training", ("cifar10",), _draw_figure_2),
     PaperFigure("figure-3", "Figure 3", "curves", "Learning curves", ("cifar20",), _draw_figure_3),
     PaperFigure("figure-b1", "Figure B.1", "t-sne", "t-SNE before and after training", _CIFAR, _draw_figure_b1),
-    PaperFigure("figure-b2", "Figure B.2", "more-matrices", "Similarity after training", _LARGER, _draw_figure_b2),
-    PaperFigure("figure-b3", "Figure B.3", "terms", "Learning curves of the objective's terms", _SIX, _draw_figure_b3),
-    PaperFigure("figure-b4", "Figure B.4", "scores", "Learning curves of ACC and NMI", _SIX, _draw_figure_b4),
+    PaperFigure(
+        "figure-b2", "Figure B.2", "more-matrices", "Similarity after training", _FIGURE_B2_DATASETS, _draw_figure_b2
+    ),
+    PaperFigure(
+        "figure-b3", "Figure B.3", "terms", "Learning curves of the objective's terms", _CURVE_DATASETS, _draw_figure_b3
+    ),
+    PaperFigure(
+        "figure-b4", "Figure B.4", "scores", "Learning curves of ACC and NMI", _CURVE_DATASETS, _draw_figure_b4
+    ),
 )
 
 
@@ -172,14 +178,14 @@ def draw_figure(
 
 def _figure_settings(dataset: str, quick: bool, settings: Mapping[str, Any]) -> dict[str, Any]:
     paper = {"hidden_dim": 4096, **paper_settings(dataset)[1]}
-    return override(override(paper, QUICK_SIZE if quick else {}), settings)
+    return override(override(paper, QUICK_FIGURE_SETTINGS if quick else {}), settings)
 
 
 def _describe(observations: Observations, encoders: str, quick: bool, settings: Mapping[str, Any]) -> str:
     """Return a note on the encoder, the protocol and deviations from the paper."""
     parts = [f"{encoders} features", *dict.fromkeys(observation.protocol for observation in observations.values())]
     if quick:
-        parts.append(f"reduced size: {', '.join(f'{name} {value}' for name, value in QUICK_SIZE.items())}")
+        parts.append(f"reduced size: {', '.join(f'{name} {value}' for name, value in QUICK_FIGURE_SETTINGS.items())}")
     if settings:
         parts.append(f"with {', '.join(f'{name} {value}' for name, value in settings.items())}")
     return "; ".join(parts)
