@@ -58,6 +58,7 @@ RUN_FOLDER = [
             ("errors.csv", "unreadable images, with the reason", "features/store.py", "you"),
             ("choice.json", "how k was chosen (-k auto)", "consensus/choose_k.py", "a repeated -k auto"),
             ("run.json", "request, settings, versions, protocol", "runs/info.py", "every later command"),
+            (".lock", "keeps a second process from writing", "runs/folder.py", "commands that write"),
         ],
     ),
     (
