@@ -17,7 +17,7 @@ from cgmcr2._device import choose_device
 from cgmcr2._progress import progress_bar
 from cgmcr2._random import mix
 from cgmcr2.graphs.knn import top_similar
-from cgmcr2.training.batches import Batches
+from cgmcr2.training.batches import Batches, steps_per_epoch
 
 from .base import Arrays, Baseline, Float32, Int64
 
@@ -200,15 +200,6 @@ def train(network: nn.Module, loss: Callable[[Tensor], Tensor], n: int, options:
             history.append(total / steps)
             bar.set_postfix(loss=f"{history[-1]:.4g}")
     return history
-
-
-def steps_per_epoch(n: int, batch_size: int) -> int:
-    """Number of batches per epoch: at most ``batch_size`` rows each, at least 2 (BatchNorm).
-
-    >>> steps_per_epoch(10, 3), steps_per_epoch(3, 1)
-    (4, 1)
-    """
-    return max(1, min(math.ceil(n / batch_size), n // 2))
 
 
 def total_epochs(epochs: int, steps: int, min_steps: int) -> int:

@@ -17,9 +17,10 @@ from cgmcr2._arrays import unit_rows
 from cgmcr2._random import sample_rows
 from cgmcr2.graphs.spectral import leading_eigenvectors
 from cgmcr2.objectives import coding_rate
+from cgmcr2.training.batches import steps_per_epoch
 
 from .base import Arrays, Float32, Int64
-from .deep import PREDICT_ROWS, MinibatchBaseline, apply_in_batches, steps_per_epoch, total_epochs
+from .deep import PREDICT_ROWS, MinibatchBaseline, apply_in_batches, total_epochs
 from .mlc import TwoHeads
 
 

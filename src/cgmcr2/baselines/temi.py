@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from cgmcr2.consensus.views import linear_views
 from cgmcr2.model.network import StackedLinear
+from cgmcr2.training.batches import steps_per_epoch
 
-from .deep import MinibatchBaseline, NeighbourSampler, ema_teacher, n_positives, steps_per_epoch
+from .deep import MinibatchBaseline, NeighbourSampler, ema_teacher, n_positives
 
 TEMPERATURE = 0.1  # softmax temperature of student and teacher
 MARGINAL_MOMENTUM = 0.9  # momentum of the running mean of the cluster sizes

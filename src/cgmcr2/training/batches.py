@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
 Indices = npt.NDArray[np.int64]
+
+
+def steps_per_epoch(n: int, batch_size: int) -> int:
+    """Batches per epoch of n rows, of nearly equal size: at most ``batch_size`` rows, at least 2 (BatchNorm).
+
+    >>> steps_per_epoch(101, 50), steps_per_epoch(3, 2)
+    (3, 1)
+    """
+    return max(1, min(math.ceil(n / batch_size), n // 2))
 
 
 class Batches:

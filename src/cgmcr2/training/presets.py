@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+from .batches import steps_per_epoch
 from .settings import Settings, check_names, convert
 
 Preset = Literal["auto", "paper", "reference"]
@@ -106,7 +107,7 @@ def _auto(n: int, k: int, D: int, given: Mapping[str, Any]) -> dict[str, Any]:
     sample = given["sample"] if "sample" in given else max(20_000, 100 * k)
     n = min(n, sample or n)
     batch_size = given.get("batch_size") or min(n, 1024)
-    steps_per_epoch = max(1, min(math.ceil(n / batch_size), n // 2))
+    epoch = steps_per_epoch(n, batch_size)
     steps = max(
         150, math.ceil(7 * min(n, 20_000) / batch_size)
     )  # seven passes over at most 20,000 rows, at least 150 steps
@@ -125,8 +126,8 @@ def _auto(n: int, k: int, D: int, given: Mapping[str, Any]) -> dict[str, Any]:
         "ema": 0.97,
         "sample": sample,
         "batch_size": batch_size,
-        "warmup_epochs": 0.4 * steps / steps_per_epoch,
-        "finetune_epochs": 0.6 * steps / steps_per_epoch,
+        "warmup_epochs": 0.4 * steps / epoch,
+        "finetune_epochs": 0.6 * steps / epoch,
         "lr": 1e-3,
         "weight_decay": 1e-4,
         "act_on_collapse": True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from .batches import steps_per_epoch
 from .settings import Settings
 
 
@@ -27,7 +28,7 @@ class Schedule:
         """Batches per epoch, of nearly equal size: at most the batch size, at least two rows."""
         if self.settings.schedule == "released":  # the released code drops the last, partial batch
             return max(1, self.n // self.settings.batch_size)
-        return max(1, min(math.ceil(self.n / self.settings.batch_size), self.n // 2))
+        return steps_per_epoch(self.n, self.settings.batch_size)
 
     @property
     def warmup_steps(self) -> int:
