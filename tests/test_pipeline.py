@@ -53,7 +53,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def finished(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("runs") / "run"
-    cluster_images(photos, 3, run, encoder="colours", settings=QUICK)
+    cluster_images(photos, 3, run, encoder="colours", settings=QUICK, precision="float32")
     return run
 
 
@@ -147,7 +147,19 @@ def test_a_killed_run_is_resumed_to_the_same_result(photos: Path, finished: Path
         "os.replace = replace_and_die\n"
         "from cgmcr2.cli import main; main()"
     )
-    command = ["cluster", photos, "-k", 3, "-o", tmp_path / "run", "--encoder", "colours", *FLAGS]
+    command = [
+        "cluster",
+        photos,
+        "-k",
+        3,
+        "-o",
+        tmp_path / "run",
+        "--encoder",
+        "colours",
+        *FLAGS,
+        "--precision",
+        "float32",
+    ]
     for files in (1, 4, 9, 30, 1000):
         arguments = [sys.executable, "-c", program, str(Path(__file__).parent), str(files), *map(str, command)]
         ended = subprocess.run(arguments, capture_output=True, text=True, check=False)

@@ -57,7 +57,7 @@ def test_runners_up_are_other_peaks_and_not_neighbours() -> None:
 @pytest.mark.parametrize(
     ("agreement", "scores", "sentence"),
     [
-        ([0.2, 0.3, 0.2], [0.2, 0.3, 0.2], "different partitions disagree"),
+        ([0.2, 0.3, 0.2], [0.2, 0.3, 0.2], "partitions of the two views disagree"),
         ([0.9, 0.9, 0.9], [0.80, 0.5, 0.81], "2 clusters fit well, but 8 fit about as well"),
         ([0.9, 0.9, 0.9], [0.3, 0.8, 0.5], "3 clusters fit best."),
     ],

@@ -74,7 +74,7 @@ class TURTLE(DeepBaseline):
         min_T  sum_s CE(P, W_s x_s) - gamma sum_s H(mean_i softmax(T_s x_si))
 
     where ``P = mean_s softmax(T_s x_s)`` is the labelling, given by one linear map T_s per feature space s, CE the
-    cross-entropy, H the entropy, and W_s the classifier of space s after M steps of gradient descent on CE(P, W_s x_s).
+    cross-entropy, H the entropy, and W_s the classifier of space s after M steps of Adam on CE(P, W_s x_s).
     Gradient descent on a cross-entropy converges to the classifier of largest margin, so the labelling has a large
     margin. The gradient with respect to T treats W as constant (first order), as in the authors' code.
 

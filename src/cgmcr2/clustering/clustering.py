@@ -34,7 +34,7 @@ class Clustering:
     ids : n distinct strings, such as the paths of the images within their source
     labels : (n,) cluster of each image, in 0 ... k-1; a cluster may be empty
     confidence : (n,) probability of that cluster; default: from ``probabilities``, or 1
-    margin : (n,) difference to the probability of the next best cluster; default: from ``probabilities``, or 1
+    margin : (n,) confidence minus the largest probability of another cluster; default: from ``probabilities``, or 1
     outlier : (n,) how unusual the image is for its cluster, 0 to 1; default: 0
     embedding : (n, d) unit rows
     probabilities : (n, k) memberships; rows sum to 1
@@ -224,7 +224,7 @@ class Clustering:
         """Merge clusters into the first of them; the others stay as empty clusters.
 
         The first cluster keeps its number, and its name unless ``name`` is given. Probabilities are added up, and
-        confidence and margin follow from them; without probabilities they are unchanged, which is a lower bound.
+        confidence and margin follow from them; without probabilities they are unchanged.
 
         >>> c = Clustering(["a", "b", "c"], [0, 1, 2]).merge([0, 2], "cats")
         >>> c.labels, c.names, c.merged
@@ -251,7 +251,7 @@ class Clustering:
         return self._with(**changes)
 
     def with_clusters(self, m: int) -> Clustering:
-        """Merge the clusters of most similar subspaces until m are left; the largest of a group keeps its name.
+        """Merge the clusters of most similar subspaces until m are left; the largest one gives its number and name.
 
         >>> c = Clustering(["a", "b", "c"], [0, 1, 2], embedding=[[1, 0], [0.9, 0.4], [0, 1]])
         >>> c.with_clusters(2).labels
@@ -280,8 +280,8 @@ class Clustering:
         return io.records(self)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write ``labels.csv``, ``clusters.csv`` (one row per cluster), ``clusters.json`` (names, merges),
-        ``embeddings.npy`` and ``probabilities.npy``, each atomically.
+        """Write ``labels.csv``, ``clusters.csv`` (one row per non-empty cluster), ``clusters.json`` (names, merges),
+        and, if it has them, ``embeddings.npy`` and ``probabilities.npy``, each atomically.
 
         File names are written byte for byte, so ``labels.csv`` is UTF-8 unless a file name is not.
 

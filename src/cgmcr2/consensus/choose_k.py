@@ -1,7 +1,9 @@
-"""Choose the number of clusters from the data alone, before training. Two criteria are combined.
+"""Choose the number of clusters from the data alone, before training.
 
-*Agreement of the views.* For each candidate k, both linear views are partitioned by k-means after random walks over
-their own neighbour graphs. With too few clusters the partitions merge groups differently, with too many they split
+Two criteria are combined; a reference then decides whether the choice is clear.
+
+*Agreement of the views.* For each candidate k, the two linear views of ``views.py`` are partitioned by k-means after
+random walks over their own neighbour graphs. With too few clusters the partitions merge groups differently, with too many they split
 groups differently; at a good k the partitions of the two views agree (adjusted mutual information).
 
 *Eigengap.* The normalised adjacency matrix of a graph with k groups has k eigenvalues near 1, followed by a gap
@@ -54,11 +56,11 @@ class ChooseKConfig:
     gap_growth: float = 0.25  # compensates that gaps shrink as k grows
     tolerance: float = 0.02  # scores closer than this count as equal
     min_agreement: float = 0.5  # data without groups reaches 0.15 to 0.4, more if there are few rows
-    min_gain: float = 0.65  # share of the disagreement on random data that must be gone; noise reaches up to 0.6 ...
-    min_gain_few: float = 2.5  # ... and more on few rows: min_gain_few / sqrt(n) is added to it
-    max_gain: float = 0.97  # and no more than this is asked for
+    min_gain: float = 0.65  # required (agreement - reference) / (1 - reference); noise reaches 0.6
+    min_gain_few: float = 2.5  # min_gain_few / sqrt(n) is added: noise reaches more on few rows
+    max_gain: float = 0.97  # upper limit of the required gain
     min_distinct: int = 4  # distinct rows that the criteria need
-    copy_distance: float = 1e-3  # distance of unit rows that count as equal; encoders round differently in each batch
+    copy_distance: float = 1e-3  # unit rows closer than this count as equal; encoders round differently in each batch
 
 
 DEFAULT = ChooseKConfig()
@@ -75,15 +77,17 @@ class Choice:
 
     candidates: tuple[int, ...]
     scores: tuple[float, ...]  # of the candidates
-    agreement: tuple[float, ...]  # mean AMI between the partitions of the two views, for each candidate
+    agreement: tuple[float, ...]  # mean AMI between the partitions of the two views, interpolated from the grid
     chosen: int
-    runners_up: tuple[int, ...]  # other local maxima of the scores, highest first
+    runners_up: tuple[
+        int, ...
+    ]  # up to three other local maxima of the scores, at least a factor of 1.5 apart, highest first
     clear: bool
     verdict: str  # one sentence for people
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Choice:
-        """The choice that ``dataclasses.asdict`` or JSON made ``values`` of."""
+        """The choice from the values of ``dataclasses.asdict``, also after a round trip through JSON."""
         names = [field.name for field in dataclasses.fields(cls)]
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in names}
         return cls(**fields)
@@ -131,7 +135,7 @@ def choose_k(
     gaps = eigengaps(neighbours, grid[-1] + 1)
     grid_agreement = _view_agreement(views, grid, rng, progress)
 
-    # each cell of the grid is represented by the k of its largest gap
+    # of the numbers nearest to each grid value, the one of largest gap is the candidate
     edges = np.sqrt(np.multiply(grid, [*grid[1:], grid[-1] + 1]))
     cells = np.split(np.arange(2, grid[-1] + 1), np.searchsorted(np.arange(2, grid[-1] + 1), edges[:-1], side="right"))
     candidates = [int(cell[gaps[cell].argmax()]) for cell in cells]
@@ -172,8 +176,8 @@ def decide(
     alternatives = [candidates[i] for i in ties if i != best]
     if agreement[best] < config.min_agreement:
         verdict = (
-            f"No clear answer: for every number of clusters, different partitions disagree (AMI {agreement[best]:.2f} "
-            f"for {k} clusters)."
+            f"No clear answer: even for the best number of clusters, {k}, the partitions of the two views disagree "
+            f"(AMI {agreement[best]:.2f})."
         )
     elif spread:
         verdict = f"No clear answer: {k} clusters fit well, but {_enumerate(alternatives)} fit about as well."
@@ -204,7 +208,7 @@ def _compare_with_noise(choice: Choice, X: Float32, seed: int, config: ChooseKCo
 
 
 def _choose_among_copies(n: int, distinct: int, most: int | None) -> Choice:
-    """The choice for n rows of fewer ``distinct`` ones than the criteria need."""
+    """The choice for n rows of which only ``distinct`` differ, fewer than the criteria need."""
     clear = n >= 2 * distinct
     k = min(distinct if clear else 2, most or distinct)
     if clear:

@@ -37,7 +37,7 @@ class Calibration:
 
 
 def stability_rows(n: int, k: int, seed: int = 0) -> Int64:
-    """The rows that ``calibrate`` judges: 3,000 or 20 per cluster, at most all n."""
+    """The rows that ``calibrate`` judges: 3,000, or 20 per cluster if that is more; all n if there are fewer."""
     return sample_rows(n, max(3_000, 20 * k), generator(seed, Stream.STABILITY))
 
 

@@ -84,7 +84,7 @@ def _download(url: str, part: Path) -> None:
             with part.open("ab" if resumed else "wb") as file:
                 received += _copy(response, file, total, received, f"Downloading {part.stem}")
     except urllib.error.HTTPError as error:
-        if error.code == 416:  # the part is already complete; the MD5 decides whether it is correct
+        if error.code == 416:  # the part is at least as long as the file; the MD5 decides whether it is correct
             return
         raise OSError(f"{url} cannot be downloaded: the server answers {error.code} ({error.reason}).") from None
     except (OSError, http.client.HTTPException) as error:
@@ -106,7 +106,7 @@ def _copy(response: Any, file: IO[bytes], total: int | None, initial: int, desc:
 
 
 def _range_start(response: Any) -> int:
-    """Return the first byte in a header such as ``Content-Range: bytes 100-199/200``, or -1 if it is malformed."""
+    """Return the first byte in a header such as ``Content-Range: bytes 100-199/200``, or -1."""
     value = str(response.headers.get("Content-Range", "")).removeprefix("bytes ").partition("-")[0]
     return int(value) if value.isdigit() else -1
 

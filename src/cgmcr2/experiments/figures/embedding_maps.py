@@ -20,7 +20,7 @@ Int = npt.NDArray[np.integer[Any]]
 
 
 def tsne(rows: Float) -> Float:
-    """t-SNE (m, 2) of the rows (m, D), scaled to unit length, with perplexity 30."""
+    """t-SNE (m, 2) of the rows (m, D), scaled to unit length, with perplexity 30, or (m - 1) / 3 if that is less."""
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, (len(rows) - 1) / 3)
