@@ -3,8 +3,8 @@
 Two criteria are combined; a reference then decides whether the choice is clear.
 
 *Agreement of the views.* For each candidate k, the two linear views of ``views.py`` are partitioned by k-means after
-random walks over their own neighbour graphs. With too few clusters the partitions merge groups differently, with too many they split
-groups differently; at a good k the partitions of the two views agree (adjusted mutual information).
+random walks over their own neighbour graphs. With too few clusters the partitions merge groups differently, with too
+many they split groups differently; at a good k the partitions of the two views agree (adjusted mutual information).
 
 *Eigengap.* The normalised adjacency matrix of a graph with k groups has k eigenvalues near 1, followed by a gap
 (von Luxburg, 2007). The gap after the k-th eigenvalue is taken relative to ``1 - w_{k+1}``.
