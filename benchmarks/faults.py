@@ -175,8 +175,10 @@ def disk(count: int, seed: int, base: Path) -> Iterator[str]:
     """Run ``cluster`` on a file system that becomes full, free the space, and repeat it."""
     rng = random.Random(seed)
     photos = write_photos(base / "photos")
-    assert wait(in_child(words("cluster", photos, base))) == 0
-    reference = content(base / "run")
+    undisturbed = base / "large" / "0"  # as deep as the trials: the page links to the images by a relative path
+    undisturbed.mkdir(parents=True)
+    assert wait(in_child(words("cluster", photos, undisturbed))) == 0
+    reference = content(undisturbed / "run")
     size = sum(map(len, reference.values()))
     mount = base / "small"
     mount.mkdir()
