@@ -73,7 +73,7 @@ class TURTLE(DeepBaseline):
 
         min_T  sum_s mean_i CE(P_i, W_s x_si) - gamma sum_s H(mean_i softmax(T_s x_si))
 
-    where x_si is row i in feature space s, ``P_i = mean_s softmax(T_s x_si)`` its label, given by one linear map T_s per
+    where x_si is row i in feature space s, ``P_i = mean_s softmax(T_s x_si)`` its label, given by a linear map T_s per
     space, CE the cross-entropy, H the entropy, and W_s the classifier of space s after M steps of Adam on its CE.
     Gradient descent on a cross-entropy converges to the classifier of largest margin, so the labelling has a large
     margin. The gradient with respect to T treats W as constant (first order), as in the authors' code.
