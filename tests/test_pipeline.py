@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -244,3 +245,17 @@ def test_bad_input_is_one_sentence(
     assert sentence in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_refit_embeds_new_images_only_and_keeps_names(photos: Path, tmp_path: Path) -> None:
+    folder, run = tmp_path / "photos", tmp_path / "run"
+    shutil.copytree(photos, folder)
+    clustering = cluster_images(folder, 3, run, encoder="colours", settings=QUICK, report=False).clustering
+    clustering.rename(int(clustering.labels[0]), "red").save(run)
+    shards = {path: path.read_bytes() for path in (run / "features").glob("shard-*.npy")}
+    Image.new("RGB", (16, 16), (230, 20, 30)).save(folder / "new.png")
+    refitted = cluster_images(folder, 3, run, encoder="colours", settings=QUICK, report=False, refit=True).clustering
+    assert len(refitted) == 61
+    assert refitted.names[int(refitted.labels[refitted.ids.index("new.png")])] == "red"
+    assert all(path.read_bytes() == rows for path, rows in shards.items())
+    assert not (run / ".refit").exists()
