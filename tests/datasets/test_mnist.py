@@ -84,6 +84,7 @@ def test_missing_class(tmp_path: Path, small: Small) -> None:
         (idx(np.zeros(3, np.uint8)), "with 3 axes"),
         (gzip.compress(idx(np.zeros((2, 3, 3), np.uint8)))[:-9], "damaged gzip"),
     ],
+    ids=["empty", "truncated", "axes", "damaged gzip"],
 )
 def test_damaged_idx_files(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "file").write_bytes(data)
