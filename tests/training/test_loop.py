@@ -15,7 +15,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from cgmcr2.model import Network
-from cgmcr2.objectives import CgMCR2Objective
+from cgmcr2.objectives import CgMCR2Objective, ReleasedObjective
 from cgmcr2.training import Settings, Trained, resolve, train
 from cgmcr2.training.checkpoint import Checkpoints
 from cgmcr2.training.log import read_metrics
@@ -186,23 +186,28 @@ def test_training_works_outside_the_main_thread(X: Array, small: Settings) -> No
     assert results[0].finished
 
 
-def break_objective(monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
-    forward, calls = CgMCR2Objective.forward, iter(range(10_000))
+def break_objective(
+    monkeypatch: pytest.MonkeyPatch,
+    steps: set[int],
+    objective: type[CgMCR2Objective | ReleasedObjective] = CgMCR2Objective,
+) -> None:
+    forward, calls = objective.forward, iter(range(10_000))
 
-    def broken(self: CgMCR2Objective, *arguments: Any, **options: Any) -> Any:
+    def broken(self: Any, *arguments: Any, **options: Any) -> Any:
         terms = forward(self, *arguments, **options)
         return (
             terms._replace(total=terms.total * torch.nan, cut=terms.cut * torch.nan) if next(calls) in steps else terms
         )
 
-    monkeypatch.setattr(CgMCR2Objective, "forward", broken)
+    monkeypatch.setattr(objective, "forward", broken)
 
 
 def test_a_step_that_is_not_finite_is_skipped_and_counted(
     X: Array, monkeypatch: pytest.MonkeyPatch, small: Settings
 ) -> None:
     break_objective(monkeypatch, {3, 4, 20})
-    trained = train(X, 3, small)
+    with pytest.warns(ConvergenceWarning, match="Skipped 3 of 45 steps because their gradients were not finite"):
+        trained = train(X, 3, small)
     assert [record["step"] for record in trained.history if not record["finite"]] == [3, 4, 20]
     assert trained.history[3]["loss"] is None
     assert all(tensor.isfinite().all() for tensor in weights(trained).values())
@@ -211,9 +216,23 @@ def test_a_step_that_is_not_finite_is_skipped_and_counted(
 def test_many_in_a_row_end_training_with_the_cause(X: Array, monkeypatch: pytest.MonkeyPatch, small: Settings) -> None:
     break_objective(monkeypatch, set(range(5, 100)))
     with pytest.raises(
-        FloatingPointError, match=r"cut was not finite in 5 consecutive steps .* lower the learning rate"
+        FloatingPointError, match=r"cut was not finite in 15 consecutive steps .* lower the learning rate"
     ):
         train(X, 3, small)
+
+
+def test_reference_skips_non_finite_steps_and_continues_as_the_released_code_does(
+    X: Array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = resolve("reference", 120, 3, 8, {"hidden_dim": 16, "batch_size": 40, "warmup_epochs": 40})
+    break_objective(monkeypatch, set(range(5, 85)), ReleasedObjective)
+    with pytest.warns(ConvergenceWarning, match="Skipped 80 of 150 steps"):
+        trained = train(X, 3, settings)
+    assert trained.finished
+    assert all(tensor.isfinite().all() for tensor in weights(trained).values())
+    break_objective(monkeypatch, set(range(5, 1000)), ReleasedObjective)
+    with pytest.raises(FloatingPointError, match="not finite in 115 consecutive steps"):
+        train(X, 3, settings)
 
 
 def test_a_collapse_warns_with_advice(X: Array, small: Settings) -> None:

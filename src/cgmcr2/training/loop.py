@@ -29,13 +29,15 @@ from .neighbour_graph import NeighbourGraph
 from .precompute import Precomputed, precompute
 from .reader import BatchReader
 from .schedule import Schedule
-from .settings import Settings
+from .settings import ObjectiveName, Settings
 from .state import TrainingState
 from .step import TrainingStep
 
 FLUSH_STEPS = 20  # steps between fetches of the metrics from the device and checks for collapse
 CHECKPOINT_SECONDS = 30.0
-MAX_SKIPPED = 5  # consecutive non-finite steps that end training, checked when metrics are fetched
+# Consecutive non-finite steps that end training, checked when metrics are fetched. The released code never stops: its
+# cut is NaN in a batch with a negative volume and usually finite again in a later one.
+MAX_SKIPPED: dict[ObjectiveName, int] = {"cgmcr2": 5, "released": 100}
 
 OnEpoch = Callable[[int, Network, int], None]
 
@@ -151,8 +153,10 @@ def train(
             if not (flush or save):
                 continue
             log.write(state.monitor.flush(), n_clusters)
-            if int(state.monitor.skipped) >= MAX_SKIPPED:
-                raise FloatingPointError(_non_finite_message(log.history[-1], settings, state.objective.gamma, dtype))
+            skipped = int(state.monitor.skipped)
+            if skipped >= MAX_SKIPPED[settings.objective]:
+                message = _non_finite_message(log.history[-1], settings, state.objective.gamma, dtype, skipped)
+                raise FloatingPointError(message)
             if flush and not stop and cluster_module.learns:
                 check_collapse(state, settings, seed)
             if save:
@@ -162,6 +166,13 @@ def train(
             if stop:
                 break
 
+    skipped_steps = sum(not record["finite"] for record in log.history)
+    if skipped_steps:
+        warnings.warn(
+            f"Skipped {skipped_steps} of {state.step} steps because their gradients were not finite.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     finished = state.step == schedule.total_steps
     network = state.finish()
     cluster_module.finish(network, source)
@@ -188,11 +199,11 @@ def _guide(settings: Settings, schedule: Schedule, inputs: Precomputed, device: 
     return ConsensusGuide(inputs.partition, settings.consensus_weight, schedule.warmup_steps, device)
 
 
-def _non_finite_message(record: Record, settings: Settings, gamma: float, dtype: torch.dtype) -> str:
+def _non_finite_message(record: Record, settings: Settings, gamma: float, dtype: torch.dtype, skipped: int) -> str:
     terms = [name for name in TERMS if record[name] is None]
     cause = " and ".join(terms) if terms else "the loss" if record["loss"] is None else "the gradient"
     advice = "lower the learning rate" + (" or use precision='float32'" if dtype != torch.float32 else "")
     return (
-        f"Training stopped at step {record['step']}: {cause} was not finite in {MAX_SKIPPED} consecutive steps "
+        f"Training stopped at step {record['step']}: {cause} was not finite in {skipped} consecutive steps "
         f"(learning rate {settings.lr:g}, eps {settings.eps:g}, gamma {gamma:g}); {advice}."
     )
