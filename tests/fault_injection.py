@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import os
 import random
 import shutil
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from cgmcr2.cli import run
 
@@ -57,6 +60,36 @@ def mutate(path: Path, mutation: str, rng: random.Random) -> None:
         other = rng.randrange(len(data))
         data[position], data[other] = data[other], data[position]
     path.write_bytes(data)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def killed_at(operation: int, monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> bool:
+    """Run ``action``, but kill it at the n-th change of a folder; return whether it was killed.
+
+    A change is a file or folder that is created, renamed or deleted. All later changes fail as well, so that the
+    handlers of the exception cannot clean up, as in a process that is killed.
+    """
+    remaining = operation
+
+    def failing(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **keywords: object) -> object:
+            nonlocal remaining
+            remaining -= 1
+            if remaining < 0:
+                raise Killed
+            return function(*arguments, **keywords)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("replace", "unlink", "remove", "mkdir", "rmdir"):
+            patch.setattr(os, name, failing(getattr(os, name)))
+        with contextlib.suppress(Killed):
+            action()
+    return remaining < 0
 
 
 def files_of(folder: Path) -> list[str]:

@@ -1,10 +1,23 @@
 from __future__ import annotations
 
+import itertools
+import shutil
 from pathlib import Path
 
 import pytest
 
-from cgmcr2._checksums import FILE_NAME, DamagedFileError, find_damage, read_checksums, record_checksums, verify_files
+from cgmcr2._checksums import (
+    FILE_NAME,
+    DamagedFileError,
+    find_damage,
+    finish_replacement,
+    read_checksums,
+    record_checksums,
+    replacing_files,
+    verify_files,
+)
+
+from .fault_injection import killed_at
 
 
 @pytest.fixture
@@ -45,12 +58,70 @@ def test_a_changed_list_of_checksums_is_found(folder: Path, change: object) -> N
         verify_files(folder, ["a.txt"])
 
 
-def test_recording_again_updates_and_drops(folder: Path) -> None:
+def test_recording_again_updates_only_the_named_files(folder: Path) -> None:
     (folder / "a.txt").write_bytes(b"second")
+    (folder / "b.bin").unlink()
     (folder / "empty").unlink()
-    record_checksums(folder, ["a.txt"])
-    assert find_damage(folder) == {}
+    record_checksums(folder, ["a.txt", "empty"])
+    assert find_damage(folder) == {"b.bin": "is missing"}
     assert set(read_checksums(folder) or ()) == {"a.txt", "b.bin"}
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def replace_all(folder: Path) -> None:
+    with replacing_files(folder) as staging:
+        (staging / "a.txt").write_bytes(b"new")
+        (staging / "model").mkdir()
+        (staging / "model" / "c.txt").write_bytes(b"added")
+
+
+def test_files_are_replaced_together(folder: Path) -> None:
+    replace_all(folder)
+    assert find_damage(folder) == {}
+    files = content(folder)
+    assert files.pop(FILE_NAME)
+    assert files == {"a.txt": b"new", "model/c.txt": b"added"}
+
+
+def test_only_the_named_files_are_replaced(folder: Path) -> None:
+    with replacing_files(folder, ["a.txt", "empty"]) as staging:
+        (staging / "a.txt").write_bytes(b"new")
+    assert find_damage(folder) == {}
+    assert set(read_checksums(folder) or ()) == set(content(folder)) - {FILE_NAME} == {"a.txt", "b.bin"}
+
+
+def test_an_error_leaves_the_old_files(folder: Path) -> None:
+    before = content(folder)
+    with pytest.raises(FileNotFoundError), replacing_files(folder) as staging:
+        (staging / "a.txt").rename(staging / "b.txt")
+    assert content(folder) == before
+
+
+def test_a_kill_at_any_moment_leaves_the_old_or_the_new_files(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = content(folder)
+    states = []
+    for operation in itertools.count():
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, data in old.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(data)
+        finished = not killed_at(operation, monkeypatch, lambda: replace_all(folder))
+        finish_replacement(folder)
+        assert find_damage(folder) == {}
+        states.append({name: data for name, data in content(folder).items() if not name.startswith(".")})
+        if finished:
+            break
+    new = states[-1]
+    assert set(new) == {"a.txt", "model/c.txt", FILE_NAME}
+    n_old = states.index(new)
+    assert n_old > 1
+    assert len(states) > n_old + 4  # killed while the files are moved
+    assert states == [old] * n_old + [new] * (len(states) - n_old)
 
 
 def test_a_folder_without_checksums_is_not_verified(tmp_path: Path) -> None:

@@ -12,43 +12,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PIL import Image
 
 from cgmcr2 import Clustering, cluster_images
 from cgmcr2.cli import run as shell
-from cgmcr2.encoders import register_encoder
+
+from .colours import write_photos
 
 QUICK: dict[str, Any] = {"hidden_dim": 16, "warmup_epochs": 20, "finetune_epochs": 10, "n_heads": 1, "lr": 0.01}
 FLAGS = ["-q", *(word for name, value in QUICK.items() for word in ("--set", f"{name}={value}"))]
 
 
-class Colours:
-    """A fast encoder: the mean colour of each quarter of an image."""
-
-    name, dim, fingerprint, image_size = "colours", 12, "colours-1", 8
-
-    def preprocess(self, image: Image.Image) -> np.ndarray[Any, Any]:
-        return np.asarray(image.resize((2, 2), Image.Resampling.BOX), dtype=np.uint8)
-
-    def encode(self, batch: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return batch.reshape(len(batch), 12).astype(np.float32) / 255 + 0.1
-
-
-register_encoder("colours", lambda **_: Colours())
-
-
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sixty reddish, greenish and bluish images."""
-    folder = tmp_path_factory.mktemp("photos")
-    noise = np.random.default_rng(0)
-    for i in range(60):
-        pixels = noise.integers(0, 60, (16, 16, 3))
-        pixels[..., i % 3] += 180
-        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i:02}.png")
-    return folder
+    return write_photos(tmp_path_factory.mktemp("images") / "photos", 60)
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +64,6 @@ def test_new_images_get_labels_confidence_and_margin(photos: Path, finished: Pat
 
 
 def test_renamed_clusters_keep_their_names_in_predictions(photos: Path, finished: Path, tmp_path: Path) -> None:
-    import shutil
-
     from cgmcr2.runs import Predictor
 
     run = tmp_path / "run"
@@ -102,8 +79,6 @@ def test_renamed_clusters_keep_their_names_in_predictions(photos: Path, finished
 def test_the_run_is_refused_when_the_images_have_changed(
     photos: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import shutil
-
     shutil.copytree(photos, tmp_path / "photos")
     command = ["cluster", tmp_path / "photos", "-k", 3, "-o", tmp_path / "run", "--encoder", "colours", *FLAGS]
     assert shell(*command, "--no-report") == 0
@@ -113,8 +88,6 @@ def test_the_run_is_refused_when_the_images_have_changed(
 
 
 def test_run_folder_inside_the_photos(photos: Path, tmp_path: Path) -> None:
-    import shutil
-
     shutil.copytree(photos, tmp_path / "photos")
     command = [
         "cluster",
@@ -137,7 +110,7 @@ def test_a_killed_run_is_resumed_to_the_same_result(photos: Path, finished: Path
     program = (
         "import os, signal, sys\n"
         "sys.path.insert(0, sys.argv.pop(1))\n"
-        "import test_pipeline\n"
+        "import colours\n"
         "from cgmcr2.training import train\n"
         "train.__kwdefaults__['checkpoint_seconds'] = -1.0\n"  # a checkpoint after every step
         "remaining, replace = [int(sys.argv.pop(1))], os.replace\n"

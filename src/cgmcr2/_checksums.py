@@ -1,12 +1,18 @@
-"""Checksums of the files in a folder: ``checksums.json`` lists the size and the xxHash of each."""
+"""Checksums of the files in a folder: ``checksums.json`` lists the size and the xxHash of each.
+
+It also makes the replacement of several files atomic: new files and their ``checksums.json`` are written to a subfolder
+and then moved into place, and the next reader finishes a move that was interrupted.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import mmap
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import xxhash
@@ -14,6 +20,7 @@ import xxhash
 from cgmcr2._files import read_json, write_text
 
 FILE_NAME = "checksums.json"
+STAGING = ".staged"  # subfolder of new files that are complete once it has its checksums.json
 BLOCK_BYTES = 1 << 24  # bytes hashed at once
 
 
@@ -72,12 +79,60 @@ def read_checksums(folder: Path) -> dict[str, Checksum] | None:
 
 
 def record_checksums(folder: Path, names: Iterable[str]) -> None:
-    """Add the checksums of the files ``names`` to ``checksums.json``, and drop those of files that no longer exist."""
-    files = dict(read_checksums(folder) or {})
-    files |= {name: checksum(folder / name) for name in names if (folder / name).is_file()}
-    files = {name: files[name] for name in sorted(files) if (folder / name).is_file()}
-    content = Checksums(files, _own_checksum(files))
-    write_text(folder / FILE_NAME, json.dumps(dataclasses.asdict(content), indent=1) + "\n")
+    """Update the checksums of the files ``names`` in ``checksums.json``, without those that do not exist."""
+    names = set(names)
+    files = {name: value for name, value in (read_checksums(folder) or {}).items() if name not in names}
+    _write(folder, files | {name: checksum(folder / name) for name in names if (folder / name).is_file()})
+
+
+@contextlib.contextmanager
+def replacing_files(folder: Path, names: Iterable[str] | None = None) -> Iterator[Path]:
+    """Yield an empty folder; on success, its files replace the files ``names`` of ``folder``, all or none of them.
+
+    By default, all files that have a checksum are replaced. Those without a new version are deleted.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with replacing_files(folder) as staging:
+    ...     _ = (staging / "a.txt").write_text("new")
+    >>> (folder / "a.txt").read_text(), list(read_checksums(folder))
+    ('new', ['a.txt'])
+    """
+    finish_replacement(folder)
+    staging = folder / STAGING
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir()
+    try:
+        yield staging
+        old = read_checksums(folder) or {}
+        files = {name: old[name] for name in old.keys() - (old.keys() if names is None else set(names))}
+        new = (path for path in staging.rglob("*") if path.is_file())
+        _write(staging, files | {path.relative_to(staging).as_posix(): checksum(path) for path in new})
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    finish_replacement(folder)
+
+
+def has_replacement(folder: Path) -> bool:
+    """Whether new files of ``folder`` are complete but not all moved into place, because the process was killed."""
+    return (folder / STAGING / FILE_NAME).is_file()
+
+
+def finish_replacement(folder: Path) -> None:
+    """Move the files of a complete replacement into place; ``checksums.json`` comes last."""
+    if not has_replacement(folder):
+        return
+    staging = folder / STAGING
+    files = read_checksums(staging) or {}
+    for name in (read_checksums(folder) or {}).keys() - files.keys():
+        (folder / name).unlink(missing_ok=True)
+    for name in files:
+        if (staging / name).is_file():  # otherwise it is in place already
+            (folder / name).parent.mkdir(exist_ok=True)
+            os.replace(staging / name, folder / name)
+    os.replace(staging / FILE_NAME, folder / FILE_NAME)
+    shutil.rmtree(staging, ignore_errors=True)
 
 
 def checksum(path: Path) -> Checksum:
@@ -108,6 +163,12 @@ def find_damage(folder: Path, names: Iterable[str] | None = None) -> dict[str, s
         elif path.stat().st_size != expected.size or digest(path) != expected.xxh3:
             damage[name] = "is damaged (its checksum differs)"
     return damage
+
+
+def _write(folder: Path, files: dict[str, Checksum]) -> None:
+    files = dict(sorted(files.items()))
+    content = Checksums(files, _own_checksum(files))
+    write_text(folder / FILE_NAME, json.dumps(dataclasses.asdict(content), indent=1) + "\n")
 
 
 def _own_checksum(files: dict[str, Checksum]) -> str:

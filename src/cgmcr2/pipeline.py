@@ -48,6 +48,6 @@ def cluster_images(
     result = fit_images(
         model, source, folder, data=data, download=download, encoder=encoder, refit=refit, progress=progress
     )
-    if report and (result.model is not None or not result.folder.report.exists()):
+    if report and not result.folder.has_report():
         report_run(result.folder, catalog=result.catalog)
     return result

@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 from sklearn.datasets import load_digits
 
 from cgmcr2.cli import run
-from cgmcr2.encoders import register_encoder
 
-
-class MeanColours:
-    """Encoder that returns the mean colour of each quarter of an image: enough to tell red from blue, and fast."""
-
-    name, dim, fingerprint, image_size = "mean-colours", 12, "mean-colours-1", 8
-
-    def preprocess(self, image: Image.Image) -> np.ndarray[Any, Any]:
-        return np.asarray(image.resize((2, 2), Image.Resampling.BOX), dtype=np.uint8)
-
-    def encode(self, batch: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return batch.reshape(len(batch), 12).astype(np.float32) / 255 + 0.1
-
-
-register_encoder("mean-colours", lambda **_: MeanColours())
+from ..colours import write_photos
 
 
 @pytest.fixture(scope="session")
@@ -67,13 +51,7 @@ def four_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sixty reddish, greenish and bluish images, and one empty file."""
-    folder = tmp_path_factory.mktemp("images") / "photos"
-    folder.mkdir()
-    noise = np.random.default_rng(0)
-    for number in range(60):
-        pixels = noise.integers(0, 60, (16, 16, 3))
-        pixels[..., number % 3] += 180
-        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number:02}.png")
+    folder = write_photos(tmp_path_factory.mktemp("images") / "photos", 60)
     (folder / "empty.jpg").touch()
     return folder
 
@@ -82,5 +60,5 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def photo_run(photos: Path, quick: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Finished run on ``photos`` with its report; tests must not change it."""
     folder = tmp_path_factory.mktemp("clustered") / "run"
-    assert run("cluster", photos, "-k", 3, "-o", folder, "--encoder", "mean-colours", *quick) == 0
+    assert run("cluster", photos, "-k", 3, "-o", folder, "--encoder", "colours", *quick) == 0
     return folder

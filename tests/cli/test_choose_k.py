@@ -24,7 +24,7 @@ def test_features_of_images_are_stored_for_the_run(
     photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
-    assert run("choose-k", photos, "-o", folder, "--encoder", "mean-colours", "-q") == 0
+    assert run("choose-k", photos, "-o", folder, "--encoder", "colours", "-q") == 0
     assert (folder / "features" / "manifest.json").exists()
     assert f"To cluster with this number, add: -k 3 -o {folder}" in capsys.readouterr().out
 

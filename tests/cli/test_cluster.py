@@ -12,7 +12,7 @@ from cgmcr2.clustering import Clustering
 
 
 def test_output(photos: Path, photo_run: Path, quick: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["cluster", photos, "-k", 3, "-o", photo_run, "--encoder", "mean-colours", *quick]
+    words = ["cluster", photos, "-k", 3, "-o", photo_run, "--encoder", "colours", *quick]
     assert run(*words) == 0  # prints the finished run
     n_clusters = len(Clustering.load(photo_run).clusters)
     assert capsys.readouterr().out.splitlines() == [
@@ -28,7 +28,7 @@ def test_output(photos: Path, photo_run: Path, quick: list[str], capsys: pytest.
 
 
 def test_without_a_report(photos: Path, tmp_path: Path, quick: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["cluster", photos, "-k", 2, "-o", tmp_path / "run", "--encoder", "mean-colours", "--no-report", *quick]
+    words = ["cluster", photos, "-k", 2, "-o", tmp_path / "run", "--encoder", "colours", "--no-report", *quick]
     assert run(*words, "--json") == 0
     assert json.loads(capsys.readouterr().out)["report"] is None
     assert not (tmp_path / "run" / "report.html").exists()

@@ -86,7 +86,7 @@ def test_json_of_every_command(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    encoder = ["--encoder", "mean-colours"]
+    encoder = ["--encoder", "colours"]
     for words, key in (
         (["cluster", photos, "-k", 3, "-o", photo_run, *encoder, *quick], "clusters"),
         (["fit", features, "-k", 10, "-o", fitted, *quick], "clusters"),

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cgmcr2._checksums import FILE_NAME as CHECKSUMS
-from cgmcr2._checksums import record_checksums, verify_files
+from cgmcr2._checksums import replacing_files, verify_files
 from cgmcr2._files import read_json, replacing, write_json
 
 from .geometry import ClusterSummary, summarize_clusters
@@ -49,7 +49,15 @@ def records(clustering: Clustering) -> Iterator[tuple[str, int, str, float, floa
 
 
 def save_clustering(clustering: Clustering, folder: Path) -> None:
-    """Write the files of ``clustering``, each atomically."""
+    """Write the files of ``clustering``, each atomically; in the folder of a finished run, all or none of them."""
+    if not (folder / CHECKSUMS).exists():
+        _write_files(clustering, folder)
+        return
+    with replacing_files(folder, FILES) as staging:
+        _write_files(clustering, staging)
+
+
+def _write_files(clustering: Clustering, folder: Path) -> None:
     for attribute, file in ARRAYS.items():
         array = getattr(clustering, attribute)
         if array is None:
@@ -62,8 +70,6 @@ def save_clustering(clustering: Clustering, folder: Path) -> None:
         write_csv(temporary, summarize_clusters(clustering), ClusterSummary._fields)
     with replacing(folder / "labels.csv") as temporary:
         write_csv(temporary, records(clustering))
-    if (folder / CHECKSUMS).exists():  # the folder of a finished run
-        record_checksums(folder, FILES)
 
 
 def read_clustering(folder: Path) -> dict[str, Any]:

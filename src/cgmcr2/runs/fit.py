@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
-import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from .info import FittedOn, RunInfo
 
 logger = logging.getLogger(__name__)
 
-REFIT = ".refit"  # subfolder of the checkpoints of a refit: the earlier results stay until it has finished
 PARTS = {"train": "split 0", "test": "split 1", "all": "all rows"}
 
 
@@ -137,21 +135,22 @@ def choose_clusters(
     """Choose the number of clusters of a feature file or of images; with a ``folder``, write ``choice.json`` there."""
     if not Path(source).exists():
         raise FileNotFoundError(f"There is no file or folder {source}.")
-    features: FeatureSource
-    if is_features(source):
-        features = select_part(load_feature_file(source), part)[0]
-    elif folder is None:
+    if folder is None and not is_features(source):
         raise ValueError(f"{source} holds images, and their features must be stored; give a folder with -o.")
-    else:
-        run = RunFolder(folder)
-        catalog = Catalog.from_source(source, exclude=[run.path])
-        features = embed_images(catalog, encoder, run.store, run.errors, progress)
-    request = ChoiceRequest(check_finite(features), seed, most)
-    choice = choose_k(features, most=most, seed=seed, progress=progress)
-    if folder is not None:
-        write_choice(Path(folder), choice, request)
-        if (Path(folder) / CHECKSUMS).exists():  # the folder of a finished run
-            record_checksums(Path(folder), ["choice.json"])
+    run = None if folder is None else RunFolder(folder)
+    with run.lock() if run else contextlib.nullcontext():
+        features: FeatureSource
+        if run is None or is_features(source):
+            features = select_part(load_feature_file(source), part)[0]
+        else:
+            catalog = Catalog.from_source(source, exclude=[run.path])
+            features = embed_images(catalog, encoder, run.store, run.errors, progress)
+        request = ChoiceRequest(check_finite(features), seed, most)
+        choice = choose_k(features, most=most, seed=seed, progress=progress)
+        if run is not None:
+            write_choice(run.path, choice, request)
+            if (run.path / CHECKSUMS).exists():  # the folder of a finished run
+                record_checksums(run.path, ["choice.json"])
     return choice
 
 
@@ -162,6 +161,8 @@ def embed_images(catalog: Catalog, encoder: str, store: Path, errors: Path, prog
         features.write_errors_csv(errors)
     else:
         errors.unlink(missing_ok=True)
+    if (errors.parent / CHECKSUMS).exists():  # the folder of a finished run
+        record_checksums(errors.parent, [errors.name])
     return features
 
 
@@ -188,45 +189,35 @@ def _fit(
     tensorboard: bool = False,
 ) -> RunResult:
     """Fit ``model`` on ``source``, whose rows are called ``ids``, unless the folder holds the finished run."""
-    earlier = run.clustering if refit and run.run_json.exists() and run.info.differences(request) else None
-    if earlier is None and run.holds_finished(request):
+    replaces = refit and run.run_json.exists() and bool(run.info.differences(request))
+    earlier = run.clustering if replaces and run.info.finished else None
+    if not replaces and run.holds_finished(request):
         run.remove_checkpoints()
         choice = Choice.from_dict(run.info.choice) if run.info.choice else None
         return RunResult(run, run.clustering, choice)
     model.resolve_settings(*source.shape)  # reject invalid input before anything is written
-    checkpoints = run.path
     if earlier is None:
+        if replaces:  # an unfinished run
+            run.remove_checkpoints()
         run.write_info(request)
-    else:
-        checkpoints = run.path / REFIT
-        checkpoints.mkdir(exist_ok=True)
-    labels, probabilities, Z = model.fit_source(source, folder=checkpoints, tensorboard=tensorboard)
+    training_folder = run.path if earlier is None else run.prepare_refit(request)
+    labels, probabilities, Z = model.fit_source(source, folder=training_folder, tensorboard=tensorboard)
     clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier_scores(Z, labels))
     if earlier is not None:
         clustering = clustering.with_names(matching_names(earlier, clustering))
-        for name in ("metrics.jsonl", "choice.json"):
-            if (checkpoints / name).exists():
-                os.replace(checkpoints / name, run.path / name)
         if earlier.merged:
             logger.warning("The clusters that were merged are separate again; merge them again if you want.")
-    run.report.unlink(missing_ok=True)  # the report of an earlier run
-    model.save(run.model_folder)
-    clustering.save(run.path)
     part, n = request.fitted_on.part, source.shape[0]
-    run.write_info(
-        dataclasses.replace(
-            request,
-            settings=dataclasses.asdict(model.settings_),
-            protocol=f"labels.csv: {Protocol(part, n, part, n)}",
-            stability=round(model.calibration_.stability, 4),
-            choice=dataclasses.asdict(model.choice_) if model.choice_ else None,
-            finished=True,
-        )
+    info = dataclasses.replace(
+        request,
+        settings=dataclasses.asdict(model.settings_),
+        protocol=f"labels.csv: {Protocol(part, n, part, n)}",
+        stability=round(model.calibration_.stability, 4),
+        choice=dataclasses.asdict(model.choice_) if model.choice_ else None,
+        finished=True,
     )
-    run.seal()
+    run.write_results(model, clustering, info, training_folder)
     run.remove_checkpoints()
-    shutil.rmtree(run.path / REFIT, ignore_errors=True)
-    run.clustering = clustering
     return RunResult(run, clustering, model.choice_, model=model)
 
 

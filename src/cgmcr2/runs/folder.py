@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +52,7 @@ class RunFolder:
         self.model_folder = self.path / "model"
         self.metrics = self.path / "metrics.jsonl"
         self.report = self.path / "report.html"
+        self.refit = self.path / ".refit"  # checkpoints of a refit; the earlier results stay until it has finished
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r})"
@@ -58,6 +60,9 @@ class RunFolder:
     @cached_property
     def info(self) -> RunInfo:
         """The contents of ``run.json``."""
+        if _checksums.has_replacement(self.path):
+            with self.lock():  # finishes it
+                pass
         _checksums.verify_files(self.path, ["run.json"])
         return RunInfo.read(self.run_json)
 
@@ -83,8 +88,13 @@ class RunFolder:
             )
         _checksums.verify_files(self.path, names)
 
+    def has_report(self) -> bool:
+        """Whether ``report.html`` exists and was written completely."""
+        name = self.report.name
+        return name in (_checksums.read_checksums(self.path) or {}) and not _checksums.find_damage(self.path, [name])
+
     def seal(self, names: Sequence[str] = SEALED) -> None:
-        """Record the checksums of the files ``names``; a run is complete when this has been done."""
+        """Record the checksums of the files ``names``."""
         _checksums.record_checksums(self.path, names)
 
     @contextlib.contextmanager
@@ -95,6 +105,7 @@ class RunFolder:
         lock = self.path / ".lock"
         try:
             with FileLock(lock, timeout=0):
+                _checksums.finish_replacement(self.path)
                 yield
         except Timeout:
             raise ValueError(
@@ -180,6 +191,30 @@ class RunFolder:
         refit = "add --refit to replace it, " if request.encoder_name else ""
         return f"{self.path} holds another run (different {different}); {refit}choose another folder, or delete it."
 
+    def prepare_refit(self, request: RunInfo) -> Path:
+        """The folder in which a refit trains; checkpoints of another interrupted refit are deleted."""
+        path = self.refit / self.run_json.name
+        if not path.is_file() or RunInfo.read(path).differences(request):
+            shutil.rmtree(self.refit, ignore_errors=True)
+            request.write(path)
+        return self.refit
+
+    def write_results(self, model: CgMCR2, clustering: Clustering, info: RunInfo, training_folder: Path) -> None:
+        """Write all files of a finished run; they replace those of an earlier run together.
+
+        ``training_folder`` holds the metrics and the choice of k, if it was chosen.
+        """
+        if not self.has_report():  # left over by a killed process
+            self.report.unlink(missing_ok=True)
+        with _checksums.replacing_files(self.path) as staging:
+            model.save(staging / self.model_folder.name)
+            clustering.save(staging)
+            for path in (training_folder / "metrics.jsonl", training_folder / "choice.json", self.errors):
+                if path.is_file():
+                    shutil.copyfile(path, staging / path.name)
+            info.write(staging / self.run_json.name)
+        self.info, self.clustering = info, clustering
+
     def write_info(self, info: RunInfo) -> None:
         """Write ``run.json``."""
         info.write(self.run_json)
@@ -188,3 +223,4 @@ class RunFolder:
     def remove_checkpoints(self) -> None:
         """Delete the checkpoints of the finished training."""
         remove_checkpoints(self.path)
+        shutil.rmtree(self.refit, ignore_errors=True)
