@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from cgmcr2._device import choose_device
+from cgmcr2._optim import Adam
 from cgmcr2._progress import progress_bar
 from cgmcr2._random import mix
 from cgmcr2.graphs.knn import top_similar
@@ -144,7 +145,7 @@ class TrainingOptions:
     min_steps: int = 0
     weight_decay: float = 0.0
     seed: int = 0
-    make_optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam
+    make_optimizer: Callable[..., torch.optim.Optimizer] = Adam
     schedule: Callable[[float], float] | None = None
     after_step: Callable[[], None] | None = None
     verbose: bool = False

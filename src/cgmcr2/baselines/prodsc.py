@@ -14,6 +14,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from torch import Tensor, nn
 
 from cgmcr2._arrays import unit_rows
+from cgmcr2._optim import SGD
 from cgmcr2._random import sample_rows
 from cgmcr2.graphs.spectral import leading_eigenvectors
 from cgmcr2.objectives import coding_rate
@@ -167,7 +168,7 @@ class PRODSC(MinibatchBaseline):
                 {"params": others, "weight_decay": weight_decay},
                 {"params": list(network.cluster.parameters()), "weight_decay": self.cluster_weight_decay},
             ]
-            return torch.optim.SGD(groups, lr=lr, momentum=self.momentum)
+            return SGD(groups, lr=lr, momentum=self.momentum)
 
         batch_size = self.batch_size or (512 if k < 50 else 1024)
         epochs = total_epochs(self.epochs, steps_per_epoch(n, batch_size), self.min_steps)

@@ -17,6 +17,7 @@ from sklearn.cluster import KMeans
 from torch import Tensor, nn
 
 from cgmcr2._arrays import unit_rows
+from cgmcr2._optim import Adam
 from cgmcr2.features.sources import check_finite, load_feature_file
 
 from .base import Float32, Int64
@@ -218,7 +219,7 @@ class TAC(MinibatchBaseline):
             len(X),
             epochs=self.epochs or (100 if many_clusters else 20),
             batch_size=self.batch_size or (8192 if many_clusters else 512),
-            make_optimizer=functools.partial(torch.optim.Adam, betas=(0.9, 0.99)),
+            make_optimizer=functools.partial(Adam, betas=(0.9, 0.99)),
             seed=seed,
         )
 

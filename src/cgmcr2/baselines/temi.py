@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cgmcr2._optim import AdamW
 from cgmcr2.consensus.views import linear_views
 from cgmcr2.model.network import StackedLinear
 from cgmcr2.training.batches import steps_per_epoch
@@ -175,7 +176,7 @@ class TEMI(MinibatchBaseline):
             epochs=self.epochs,
             batch_size=self.batch_size,
             weight_decay=self.weight_decay,
-            make_optimizer=torch.optim.AdamW,
+            make_optimizer=AdamW,
             schedule=lambda progress: min(1.0, 5 * progress + 1e-3),
             after_step=lambda: teacher.update_parameters(network),
             seed=seed,

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cgmcr2._optim import Adam
 from cgmcr2._progress import progress_bar
 
 from .deep import DeepBaseline
@@ -59,7 +60,7 @@ class LinearSpaces(nn.Module):
     def adam(self, lr: float) -> torch.optim.Adam:
         """Create Adam with learning rates proportional to 1 / D_s, so that a step changes all logits equally."""
         spaces = zip(self.maps, self.widths, strict=True)
-        return torch.optim.Adam([{"params": m.parameters(), "lr": lr * 1024 / D} for m, D in spaces])
+        return Adam([{"params": m.parameters(), "lr": lr * 1024 / D} for m, D in spaces])
 
     def forward(self, X: Tensor) -> Tensor:
         return torch.stack([s.softmax(1) for s in self.logits(self.split(X))]).mean(0)

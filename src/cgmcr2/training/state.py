@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from cgmcr2._optim import Adam
 from cgmcr2.model import Network, NetworkConfig
 from cgmcr2.objectives import CgMCR2Objective, ReleasedObjective
 
@@ -42,7 +43,7 @@ class TrainingState:
             network.set_projection(inputs.mean, inputs.matrix)
         network.to(device).train()
         objective = _objective(settings, s).to(device).train()
-        optimizer = torch.optim.Adam(
+        optimizer = Adam(
             [*network.parameters(), *objective.parameters()],
             lr=settings.lr,
             weight_decay=settings.weight_decay,
