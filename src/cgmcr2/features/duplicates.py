@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,27 +12,33 @@ import torch
 import xxhash
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+from torch import Tensor
 
 from cgmcr2._arrays import unit_rows
+from cgmcr2.features.sources import FeatureSource, Subset, read_rows
 from cgmcr2.images import Catalog, ImageItem
 
-_BLOCK_ENTRIES = 2**22  # similarities held at once: 16 MB of float32
+Int64 = npt.NDArray[np.int64]
+
 _BLOCK_BYTES = 2**20  # bytes of a file hashed at once
 
 
 @dataclasses.dataclass(frozen=True)
 class NearDuplicateConfig:
-    """When two rows are near-duplicates: chosen on photographs, digits and eight data sets, see ``near_duplicates``."""
+    """When two rows are near-duplicates: chosen on photographs and twelve sets of features of image encoders."""
 
     similarity: float = 0.9  # least cosine similarity: different photographs have at most 0.85
-    ratio: float = 0.1  # largest squared distance, relative to that of the reference neighbour
+    ratio: float = 0.15  # largest squared distance, relative to that of the reference neighbour
     neighbours: int = 100  # rank of the reference neighbour, beyond most groups of duplicates
     quantile: float = 0.1  # its largest rank relative to n, so that it is local in small data too
     sample: int = 4096  # evenly spaced rows among which it is searched
     rounding: float = 1e-5  # squared distance up to which rows are equal
+    components: int = 64  # of the rows that are compared first; the pairs that pass are compared in full
+    tile: int = 2048  # rows compared at once with as many others: 16 MB of similarities
+    pairs: int = 2**15  # pairs compared in full at once
 
 
-def exact_duplicates(catalog: Catalog) -> npt.NDArray[np.int64]:
+def exact_duplicates(catalog: Catalog) -> Int64:
     """Group images with the same bytes; only files of equal size are read.
 
     Returns
@@ -79,9 +84,7 @@ def _content_digest(item: ImageItem) -> bytes:
 
 
 @torch.no_grad()
-def near_duplicates(
-    X: npt.NDArray[np.floating[Any]], config: NearDuplicateConfig | None = None
-) -> npt.NDArray[np.int64]:
+def near_duplicates(source: FeatureSource, config: NearDuplicateConfig | None = None) -> Int64:
     """Group images with nearly the same features, such as edited copies of a photo or the frames of a burst.
 
     Rows i and j are near-duplicates if their cosine similarity is at least ``similarity`` and
@@ -93,12 +96,14 @@ def near_duplicates(
     different copies are not found. Features should come from an image encoder: in other data, such as small and very
     tight clusters of points, a cluster cannot be distinguished from a group of copies.
 
-    No n x n array is held; the cost is n^2 D / 2 multiplications.
+    No n x n array is held. All pairs are compared, but only in ``components`` principal components, where no pair is
+    farther apart than in all D features; the pairs that are close there are compared in full. The cost is about
+    n^2 components / 2 + n sample D multiplications.
 
     Parameters
     ----------
-    X : ndarray of shape (n, D)
-        Features.
+    source : features of shape (n, D)
+        An array, or any other source of rows; it need not fit into memory.
     config : NearDuplicateConfig, optional
         Thresholds.
 
@@ -116,52 +121,103 @@ def near_duplicates(
     (3, 199)
     """
     config = config or NearDuplicateConfig()
-    if X.ndim != 2:
-        raise ValueError(f"Features must have shape (n_samples, n_features), but have {X.shape}.")
-    n = len(X)
+    if len(source.shape) != 2:
+        raise ValueError(f"Features must have shape (n_samples, n_features), but have {tuple(source.shape)}.")
+    n = source.shape[0]
     groups = np.arange(n)
     if n < 2:
         return groups
-    Z = torch.from_numpy(np.ascontiguousarray(unit_rows(np.asarray(X, dtype=np.float32))))
-    for pairs in _close_pairs(Z, _largest_distances(Z, config)):
-        groups = _merge(groups, pairs)
+    Y, distance = _reduced_rows(source, config)
+    least = 1 - distance / 2  # cosine similarity from which another row is a near-duplicate
+    for candidates in _close_pairs(Y, least, config.tile):
+        for start in range(0, candidates.shape[1], config.pairs):
+            pairs = candidates[:, start : start + config.pairs]
+            pairs = pairs[:, groups[pairs[0]] != groups[pairs[1]]]
+            if not pairs.shape[1]:
+                continue
+            rows, index = np.unique(pairs, return_inverse=True)
+            Z = _unit(source, rows)
+            one, other = index.reshape(pairs.shape)
+            similarity = torch.einsum("md,md->m", Z[one], Z[other])
+            close = similarity >= torch.maximum(least[pairs[0]], least[pairs[1]])
+            groups = _merge(groups, pairs[:, close.numpy()])
     return groups
 
 
-def _largest_distances(Z: torch.Tensor, config: NearDuplicateConfig) -> torch.Tensor:
-    """Squared distance up to which another row is a near-duplicate of each row, shape (n,)."""
-    n = len(Z)
-    sample = Z[np.unique(np.linspace(0, n - 1, min(n, config.sample)).round().astype(np.int64))]  # (m, D)
+def _unit(source: FeatureSource, rows: Int64 | slice) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(unit_rows(read_rows(source, rows))))
+
+
+def _reduced_rows(source: FeatureSource, config: NearDuplicateConfig) -> tuple[Tensor, Tensor]:
+    """Unit rows (n, p + 1) of which no pair is less similar than the full rows, and each row's largest distance (n,).
+
+    A reduced row has p principal components and the length of the rest. The distance is the squared distance up to
+    which another row is a near-duplicate.
+    """
+    n, D = source.shape
+    sample = _unit(source, np.unique(np.linspace(0, n - 1, min(n, config.sample)).round().astype(np.int64)))  # (m, D)
     rank = min(config.neighbours, config.quantile * (n - 1)) * len(sample) / n
     rank = max(1, round(rank)) + (len(sample) == n)  # one more for the row itself, if all rows are in the sample
-    reference = torch.empty(n)
-    step = max(1, _BLOCK_ENTRIES // len(sample))
-    for start in range(0, n, step):
-        similarity = Z[start : start + step] @ sample.T  # (step, D) x (D, m) -> (step, m)
-        reference[start : start + step] = 2 - 2 * similarity.topk(rank, dim=1).values[:, -1]
     largest = max(2 - 2 * config.similarity, config.rounding)
-    return (config.ratio * reference).clamp(config.rounding, largest)
+    reduce = n > config.tile and config.components + 1 < D
+    basis = torch.linalg.eigh(sample.T @ sample).eigenvectors[:, -config.components :] if reduce else None  # (D, p)
+    Y = torch.empty(n, config.components + 1 if reduce else D)
+    reference = torch.empty(n)
+    for start in range(0, n, config.tile):
+        rows = slice(start, start + config.tile)
+        Z = _unit(source, rows)
+        reference[rows] = 2 - 2 * (Z @ sample.T).topk(rank, dim=1).values[:, -1]  # (tile, D) x (D, m) -> (tile, m)
+        if basis is None:
+            Y[rows] = Z
+        else:
+            Y[rows, :-1] = Z @ basis  # (tile, D) x (D, p) -> (tile, p)
+            Y[rows, -1] = (Z.square().sum(1) - Y[rows, :-1].square().sum(1)).clamp_min(0).sqrt()
+    return Y, (config.ratio * reference).clamp(config.rounding, largest)
 
 
-def _close_pairs(Z: torch.Tensor, distance: torch.Tensor) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield pairs of rows (2, m) whose squared distance is at most ``distance`` (n,) of both."""
-    n = len(Z)
-    least = 1 - distance / 2  # cosine similarity
-    step = max(1, _BLOCK_ENTRIES // n)
-    for start in range(0, n, step):
-        similarity = Z[start : start + step] @ Z[start:].T  # (step, D) x (D, n - start) -> (step, n - start)
-        close = similarity >= torch.maximum(least[start : start + step, None], least[start:])
-        pairs = close.triu(1).nonzero().T  # (2, m)
-        if pairs.shape[1]:
-            yield pairs.numpy() + start
+def _close_pairs(Y: Tensor, least: Tensor, tile: int) -> Iterator[Int64]:
+    """Yield pairs of rows (2, m), the first one smaller, whose similarity in ``Y`` is at least ``least`` of both."""
+    n = len(Y)
+    least = least - 1e-6  # the reduced rows are rounded too
+    for start in range(0, n, tile):
+        for other in range(start, n, tile):
+            similarity = Y[start : start + tile] @ Y[other : other + tile].T  # (tile, p) x (p, tile) -> (tile, tile)
+            i, j = (similarity >= least[start : start + tile, None]).nonzero().T
+            i, j, similarity = i + start, j + other, similarity[i, j]
+            close = (similarity >= least[j]) & (i < j)
+            if close.any():
+                yield torch.stack([i[close], j[close]]).numpy()
 
 
-def _merge(groups: npt.NDArray[np.int64], pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _merge(groups: Int64, pairs: Int64) -> Int64:
     """Merge the groups (n,) of the rows of each pair; the number of a group is its first row."""
     n = len(groups)
     rows, columns = groups[pairs]
     _, component = connected_components(coo_array((np.ones(len(rows), bool), (rows, columns)), (n, n)), directed=False)
     first = np.full(n, n)
     np.minimum.at(first, component, np.arange(n))
-    merged: npt.NDArray[np.int64] = first[component][groups]
+    merged: Int64 = first[component][groups]
     return merged
+
+
+def find_groups(source: FeatureSource, ids: Sequence[str], catalog: Catalog) -> Int64:
+    """Group exact and near-duplicates among the images ``ids`` of ``catalog``, whose features are ``source (n, D)``.
+
+    Returns
+    -------
+    groups : ndarray of shape (n,)
+        First row of the group of each row.
+    """
+    index = {id: number for number, id in enumerate(catalog.ids)}
+    exact = exact_duplicates(catalog)
+    _, first, inverse = np.unique([exact[index[id]] for id in ids], return_index=True, return_inverse=True)
+    distinct, inverse = np.sort(first), np.argsort(np.argsort(first))[inverse]
+    near = near_duplicates(Subset(source, distinct))
+    groups: Int64 = distinct[near][inverse]
+    return groups
+
+
+def distinct_rows(groups: Int64, least: int = 1) -> Int64 | None:
+    """The first row of each group; None if every row is its own group, or if there are fewer than ``least`` groups."""
+    rows = np.unique(groups)
+    return rows if least <= len(rows) < len(groups) else None
