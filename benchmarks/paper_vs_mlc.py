@@ -54,6 +54,7 @@ class Recipe:
     cut: bool = True  # minimise the cut afterwards
     gamma: float = 70.0  # weight of the cut's penalty
     graph: Literal["Z", "X"] = "Z"  # rows whose neighbours are the affinity of a batch
+    head_clusters: int = 1  # outputs of the k-way head as a multiple of k; above 1, only Z is evaluated
     head_init: Literal["random", "k-means"] = "random"  # k-means: pre-trained to predict a k-means of the features
     copy_head: bool = False  # start the cluster head as a copy of the feature head after the warm-up (Sinkhorn only)
     batch_size: int = 512
@@ -78,24 +79,23 @@ MLC = Recipe(
 )
 VARIANTS: dict[str, Recipe] = {
     "paper": PAPER,
-    "mlc": MLC,
     "paper: Sinkhorn instead of head and cut": dataclasses.replace(
         PAPER, membership="sinkhorn", copy_head=True, warmup_cut=False, cut=False
     ),
-    "paper: warm-up of 1 epoch": dataclasses.replace(PAPER, warmup_epochs=1),
-    "mlc: warm-up of 10 epochs": dataclasses.replace(MLC, warmup_epochs=10),
+    "mlc": MLC,
     "mlc: k-way head, no cut": dataclasses.replace(MLC, membership="gumbel", copy_head=False),
     "mlc: k-way head, cut": dataclasses.replace(MLC, membership="gumbel", copy_head=False, warmup_cut=True, cut=True),
-    "paper: graph of the features": dataclasses.replace(PAPER, graph="X"),
+    "paper: head of 5 k clusters": dataclasses.replace(PAPER, head_clusters=5),
     "paper: head from k-means": dataclasses.replace(PAPER, head_init="k-means"),
+    "paper: graph of the features": dataclasses.replace(PAPER, graph="X"),
     "paper: rates of MLC": dataclasses.replace(PAPER, eps=MLC.eps, rate_weight=MLC.rate_weight),
-    "mlc: rates of the paper": dataclasses.replace(MLC, eps=PAPER.eps, rate_weight=PAPER.rate_weight),
+    "paper: warm-up of 1 epoch": dataclasses.replace(PAPER, warmup_epochs=1),
+    "paper: warm-up with R alone": dataclasses.replace(PAPER, warmup_cut=False),
     "paper: unit rows": dataclasses.replace(PAPER, unit_input=True),
     "paper: trunk of MLC": dataclasses.replace(PAPER, trunk="two layers"),
-    "paper: warm-up with R alone": dataclasses.replace(PAPER, warmup_cut=False),
+    "paper: lr 1e-3": dataclasses.replace(PAPER, lr=1e-3),
     "paper: softmax": dataclasses.replace(PAPER, membership="softmax"),
     "paper: gamma 5": dataclasses.replace(PAPER, gamma=5.0),
-    "paper: lr 1e-3": dataclasses.replace(PAPER, lr=1e-3),
     "paper: lr constant, weight decay 1e-4": dataclasses.replace(PAPER, cosine=False, weight_decay=1e-4),
     "paper: separate trunks": dataclasses.replace(PAPER, trunk="none"),
     "paper: 4 times the epochs": dataclasses.replace(PAPER, warmup_epochs=40, epochs=40),
@@ -103,6 +103,7 @@ VARIANTS: dict[str, Recipe] = {
         PAPER, batch_size=1024, warmup_epochs=20, epochs=20
     ),
     "mlc: cluster head not copied": dataclasses.replace(MLC, copy_head=False),
+    "mlc: rates of the paper": dataclasses.replace(MLC, eps=PAPER.eps, rate_weight=PAPER.rate_weight),
 }
 MU = 0.05  # weight of MLC's regulariser, its authors'
 ETA = 0.175  # temperature of MLC's Sinkhorn iteration, its authors'
@@ -157,7 +158,8 @@ def train(X: Tensor, k: int, recipe: Recipe, hidden_dim: int, seed: int, after_w
     """Train on ``X (n, D)``; ``after_warmup(network)`` is called between the stages."""
     torch.manual_seed(seed)
     d = 128
-    network = TwoHeads(X.shape[1], hidden_dim, d, d if recipe.membership == "sinkhorn" else k, recipe.trunk)
+    out = d if recipe.membership == "sinkhorn" else k * recipe.head_clusters
+    network = TwoHeads(X.shape[1], hidden_dim, d, out, recipe.trunk)
     if recipe.head_init == "k-means":
         _imitate_kmeans(network, X, k, recipe, seed)
     optimizer = torch.optim.Adam(network.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay)
@@ -231,7 +233,8 @@ def evaluate(network: TwoHeads, data: FeatureSet, recipe: Recipe, seed: int, pre
     results[prefix + "purity"] = round(float((data.y[nearest] == data.y[rows.numpy(), None]).mean()), 4)
     results[prefix + "R"] = round(float(coding_rate(Z, 0.5)), 1)
     if recipe.membership != "sinkhorn":
-        score("head", output_test.argmax(1))
+        if recipe.head_clusters == 1:
+            score("head", output_test.argmax(1))
     elif not prefix:
         Z, Z_test = F.normalize(output, dim=1), F.normalize(output_test, dim=1)
     _, extension, _ = fit_graph(Z.numpy(), neighbours(Z.numpy(), EVALUATION_NEIGHBOURS), data.k, None, seed)
