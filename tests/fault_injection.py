@@ -1,4 +1,4 @@
-"""Damage the files of a run folder and see what the commands make of it; used by tests and by benchmarks/faults.py."""
+"""Damage the files of run folders and feature stores, and run commands on them; benchmarks/faults.py uses it too."""
 
 from __future__ import annotations
 
@@ -9,23 +9,53 @@ import os
 import random
 import shutil
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cgmcr2.cli import run
+from cgmcr2.features import FeatureStore
+from cgmcr2.features.annotations import write_annotations
+from cgmcr2.training import train
 
 MUTATIONS = ("flip", "zero", "truncate", "append", "empty", "delete", "swap")
+
+Words = list[object]
+
+
+LABELS = ("labels.csv", "embeddings.npy", "probabilities.npy", "clusters.json")
+
+
+def labels_of(run: Path) -> bytes:
+    """The bytes of the results of a run."""
+    return b"".join((run / name).read_bytes() for name in LABELS)
+
+
+def rows_of(store: Path) -> bytes:
+    """The bytes of ids and rows of a feature store."""
+    opened = FeatureStore.open(store)
+    return "\n".join(opened.ids).encode() + opened[:].tobytes()
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command on a folder, and what its result consists of."""
+
+    words: Callable[[Path, Path], Words]  # of (folder, folder for the output)
+    output: str = "*"  # names of the files of the result in the folder for the output
+    printed: bool = False  # whether the printed text is part of the result
+    state: Callable[[Path], bytes] = lambda folder: b""  # the part of the folder that is part of the result
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a command did: its exit code, its messages, and the bytes it wrote."""
+    """What a command did: its exit code, its messages, and its result."""
 
     code: int
-    error: str
-    output: bytes
+    messages: str
+    result: tuple[bytes, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +66,126 @@ class Failure:
     mutation: str
     command: str
     problem: str
+
+
+@dataclasses.dataclass
+class Target:
+    """A folder whose files are damaged, and the commands that read it."""
+
+    folder: Path
+    commands: dict[str, Command]
+    codes: dict[str, int] = dataclasses.field(default_factory=dict)  # exit codes without damage, if not 0
+
+    def files(self) -> list[str]:
+        """The files of the folder, without locks."""
+        paths = (path for path in self.folder.rglob("*") if path.is_file() and path.name != ".lock")
+        return sorted(str(path.relative_to(self.folder)) for path in paths)
+
+
+def make_targets(photos: Path, quick: list[str], work: Path) -> dict[str, Target]:
+    """Make a run on images, a run on features, an interrupted run and a feature store in the new folder ``work``."""
+    work.mkdir()
+    training = [word for word in quick if word not in ("--encoder", "colours")]
+    cluster: Words = ["cluster", photos, "-k", 3, *quick]
+    store, images, features = work / "store", work / "images", work / "features"
+    assert run("embed", photos, "--encoder", "colours", "-o", store, "-q") == 0
+    labelled = FeatureStore.open(store)
+    rows = np.arange(len(labelled))
+    write_annotations(labelled, labelled.ids, ["red", "green", "blue"], labels=rows % 3, split=np.zeros(len(rows), int))
+    assert run(*cluster, "-o", images, "-q") == 0
+    assert run("fit", store, "-k", 3, "-o", features, "-q", *training) == 0
+    assert run("report", features, "--map", "pca", "-q") == 0
+    interrupted = work / "interrupted"
+    _interrupt([*cluster, "-o", interrupted])
+    doctor = {
+        "doctor": Command(lambda folder, out: ["doctor", folder]),
+        "doctor --repair": Command(lambda folder, out: ["doctor", folder, "--repair"], state=labels_of),
+    }
+    evaluate = Command(lambda folder, out: ["evaluate", folder, store, "--part", "all"], printed=True)
+    predict = Command(lambda folder, out: ["predict", folder, store, "-o", out / "new.csv"])
+    report = Command(lambda folder, out: ["report", folder, "-o", out / "page.html", "--map", "pca"])
+    export = Command(lambda folder, out: ["export", folder, "--to", "csv", "-o", out / "table.csv"])
+    return {
+        "images": Target(
+            images,
+            {
+                "report": report,
+                "export csv": export,
+                "export folders": Command(lambda folder, out: ["export", folder, "-o", out / "sorted"]),
+                "predict images": Command(
+                    lambda folder, out: ["predict", folder, photos, "--no-cache", "-o", out / "new.csv"]
+                ),
+                "predict features": Command(
+                    lambda folder, out: ["predict", folder, folder / "features", "-o", out / "new.csv"]
+                ),
+                "evaluate": evaluate,
+                "choose-k": Command(
+                    lambda folder, out: ["choose-k", photos, "-o", folder, "--most", 4, "--encoder", "colours"],
+                    printed=True,
+                ),
+                "cluster": Command(lambda folder, out: [*cluster, "-o", folder], state=labels_of),
+                "cluster --refit": Command(
+                    lambda folder, out: ["cluster", photos, "-k", 2, "-o", folder, "--refit", "--no-report", *quick],
+                    state=labels_of,
+                ),
+                "fit --config": Command(
+                    lambda folder, out: ["fit", store, "--config", folder / "run.json", "-o", out / "repeated"]
+                ),
+                **doctor,
+            },
+        ),
+        "features": Target(
+            features,
+            {
+                "report": report,
+                "export csv": export,
+                "predict": predict,
+                "evaluate": evaluate,
+                "fit": Command(lambda folder, out: ["fit", store, "-k", 3, "-o", folder, *training], state=labels_of),
+                **doctor,
+            },
+        ),
+        "interrupted": Target(
+            interrupted,
+            {
+                "cluster": Command(lambda folder, out: [*cluster, "-o", folder], state=labels_of),
+                "cluster --refit": Command(lambda folder, out: [*cluster, "-o", folder, "--refit"], state=labels_of),
+                "report": report,
+                "doctor": doctor["doctor"],
+            },
+            {"report": 2, "doctor": 1},
+        ),
+        "store": Target(
+            store,
+            {
+                "embed": Command(
+                    lambda folder, out: ["embed", photos, "--encoder", "colours", "-o", folder], state=rows_of
+                ),
+                "fit": Command(lambda folder, out: ["fit", folder, "-k", 3, "-o", out / "run", *training]),
+                "choose-k": Command(lambda folder, out: ["choose-k", folder, "--most", 4], printed=True),
+                "predict": Command(lambda folder, out: ["predict", features, folder, "-o", out / "new.csv"]),
+                "evaluate": Command(
+                    lambda folder, out: ["evaluate", features, folder, "--part", "train"], printed=True
+                ),
+                "compare": Command(
+                    lambda folder, out: [
+                        *("compare", folder, "-k", 3, "--methods", "k-means", "--seeds", 1, "--in-process"),
+                        *("-o", out / "compared"),
+                    ],
+                    output="*.npy",
+                ),
+                "doctor": doctor["doctor"],
+                "doctor --repair": Command(lambda folder, out: ["doctor", folder, "--repair"], state=rows_of),
+            },
+        ),
+    }
+
+
+def _interrupt(words: Words) -> None:
+    """Run a command that trains, and kill it after some checkpoints."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(train.__kwdefaults__, "checkpoint_seconds", -1.0)  # a checkpoint after every step
+        assert killed_at(60, patch, lambda: run(*words, "-q"))
 
 
 def mutate(path: Path, mutation: str, rng: random.Random) -> None:
@@ -92,75 +242,60 @@ def killed_at(operation: int, monkeypatch: pytest.MonkeyPatch, action: Callable[
     return remaining < 0
 
 
-def files_of(folder: Path) -> list[str]:
-    """The files of a run folder, without its lock."""
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and p.name != ".lock")
-
-
-def commands(source: Path, quick: list[str]) -> dict[str, Callable[[Path, Path], list[object]]]:
-    """Words of each command, given the run folder and a folder for its output."""
-    return {
-        "report": lambda run, out: ["report", run, "-o", out / "page.html", "--map", "pca"],
-        "export csv": lambda run, out: ["export", run, "--to", "csv", "-o", out / "table.csv"],
-        "export folders": lambda run, out: ["export", run, "-o", out / "sorted"],
-        "predict images": lambda run, out: ["predict", run, source, "--no-cache", "-o", out / "new.csv"],
-        "predict features": lambda run, out: ["predict", run, run / "features", "-o", out / "new.csv"],
-        "cluster": lambda run, out: ["cluster", source, "-k", 3, "-o", run, *quick],
-        "doctor": lambda run, out: ["doctor", run],
-    }
-
-
-def execute(words: list[object], out: Path) -> Outcome:
+def execute(command: Command, folder: Path, out: Path) -> Outcome:
     """Run a command in this process; a traceback has exit code -1."""
     out.mkdir(parents=True, exist_ok=True)
     error, printed = io.StringIO(), io.StringIO()
+    words = command.words(folder, out)
     with contextlib.redirect_stderr(error), contextlib.redirect_stdout(printed):
         try:
-            code = run(*words, *([] if words[0] == "doctor" else ["-q"]))
+            code = run(*words, "-q")
         except BaseException:
-            return Outcome(-1, traceback.format_exc(), b"")
-    written = b"".join(p.name.encode() + p.read_bytes() for p in sorted(out.rglob("*")) if p.is_file())
-    return Outcome(code, error.getvalue(), written)
+            return Outcome(-1, traceback.format_exc(), ())
+    messages = error.getvalue() + printed.getvalue()
+    if code:
+        return Outcome(code, messages, ())
+    files = sorted(path for path in out.rglob(command.output) if path.is_file() and path.name != ".lock")
+    output = b"".join(str(path.relative_to(out)).encode() + path.read_bytes() for path in files)
+    text = printed.getvalue().encode() if command.printed else b""
+    return Outcome(code, messages, (output, text, command.state(folder)))
 
 
 def inject(
-    folder: Path, source: Path, quick: list[str], work: Path, faults: list[tuple[str, str, int]]
+    target: Target, work: Path, faults: Iterable[tuple[str, str, int]], commands: int | None = None
 ) -> Iterator[Failure]:
-    """Yield the failures of all commands for each (file, mutation, seed) of ``faults`` on copies of ``folder``."""
-    table = commands(source, quick)
+    """Yield the failures of the commands of ``target`` for each (file, mutation, seed) of ``faults``.
+
+    All commands are run, or a random sample of ``commands`` of them. Each gets a fresh copy of the folder.
+    """
+    copy, out = work / "copy", work / "out"
+
+    def fresh() -> None:
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(target.folder, copy)
+
     reference = {}
-    for name, words in table.items():
-        copy = work / "reference"
-        shutil.copytree(folder, copy, dirs_exist_ok=True)
-        reference[name] = execute(words(copy, work / f"reference-{name}"), work / f"reference-{name}")
-    labels = (folder / "labels.csv").read_bytes()
+    for name, command in target.commands.items():
+        fresh()
+        reference[name] = execute(command, copy, out)
+        assert reference[name].code == target.codes.get(name, 0), reference[name].messages
     for file, mutation, seed in faults:
-        for name, words in table.items():
-            shutil.rmtree(work / "run", ignore_errors=True)
-            shutil.rmtree(work / "out", ignore_errors=True)
-            shutil.copytree(folder, work / "run")
-            mutate(work / "run" / file, mutation, random.Random(seed))
-            unchanged = (work / "run" / file).exists() and (work / "run" / file).read_bytes() == (
-                folder / file
-            ).read_bytes()
-            outcome = execute(words(work / "run", work / "out"), work / "out")
-            problem = _problem(name, outcome, reference[name], unchanged)
-            if not problem and name == "cluster" and outcome.code == 0 and not unchanged:
-                after = work / "run" / "labels.csv"
-                if not after.exists() or (after.read_bytes() != labels and file != "labels.csv"):
-                    problem = "labels.csv changed"
-            if problem:
+        for name, command in random.Random(seed).sample(
+            list(target.commands.items()), commands or len(target.commands)
+        ):
+            fresh()
+            mutate(copy / file, mutation, random.Random(seed))
+            outcome = execute(command, copy, out)
+            if problem := _problem(outcome, reference[name]):
                 yield Failure(file, mutation, name, problem)
 
 
-def _problem(name: str, outcome: Outcome, reference: Outcome, unchanged: bool) -> str | None:
+def _problem(outcome: Outcome, reference: Outcome) -> str | None:
     if outcome.code == -1:
-        return outcome.error
-    if unchanged:
-        return None
-    if outcome.code != 0:
-        lines = [line for line in outcome.error.splitlines() if line.startswith("cgmcr2: ")]
-        return None if lines or name == "doctor" else f"exit code {outcome.code} without a sentence: {outcome.error}"
-    if name in ("cluster", "doctor"):
-        return None
-    return None if outcome.output == reference.output else "another result without an error"
+        return outcome.messages
+    if outcome.code == 0:
+        listed = "failed: " in outcome.messages  # compare lists failed runs and their reasons
+        return None if listed or outcome.result == reference.result else "another result without an error"
+    described = any(line.startswith("cgmcr2: ") for line in outcome.messages.splitlines())
+    return None if described or outcome.code == 1 else f"exit code {outcome.code}: {outcome.messages}"

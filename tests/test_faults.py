@@ -1,4 +1,4 @@
-"""Damaged run folders: no command crashes, and none silently gives another result. benchmarks/faults.py does more."""
+"""Damaged run folders and stores: no command crashes or silently changes its result; benchmarks/faults.py does more."""
 
 from __future__ import annotations
 
@@ -6,31 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from cgmcr2.cli import run
-
 from .colours import write_photos
-from .fault_injection import MUTATIONS, files_of, inject
+from .fault_injection import MUTATIONS, Target, inject, make_targets
 
 SETTINGS = ("hidden_dim=8", "warmup_epochs=20", "finetune_epochs=10", "n_heads=1", "lr=0.01")
 QUICK = ["--encoder", "colours", *(word for setting in SETTINGS for word in ("--set", setting))]
 
 
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = write_photos(tmp_path_factory.mktemp("images") / "photos", 24)
-    (folder / "broken.jpg").write_text("not an image")
-    return folder
+EXPECTED = {
+    "images": {"run.json", "labels.csv", "model/model.safetensors", "features/manifest.json"},
+    "features": {"run.json", "labels.csv", "model/model.safetensors"},
+    "interrupted": {"run.json", "checkpoint.safetensors", "precomputed.safetensors", "metrics.jsonl"},
+    "store": {"manifest.json", "shard-00000.npy", "shard-00000.json", "labels.npz"},
+}
 
 
 @pytest.fixture(scope="module")
-def finished(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    assert run("cluster", photos, "-k", 3, "-o", folder, "-q", *QUICK) == 0
-    return folder
+def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Target]:
+    folder = tmp_path_factory.mktemp("faults")
+    photos = write_photos(folder / "photos", 24)
+    (photos / "broken.jpg").write_text("not an image")
+    return make_targets(photos, QUICK, folder / "targets")
 
 
-def test_no_command_crashes_or_silently_changes_its_result(finished: Path, photos: Path, tmp_path: Path) -> None:
-    files = files_of(finished)
-    assert {"run.json", "labels.csv", "model/model.safetensors", "features/manifest.json"} < set(files)
+@pytest.mark.parametrize("name", ["images", "features", "interrupted", "store"])
+def test_no_command_crashes_or_silently_changes_its_result(
+    targets: dict[str, Target], name: str, tmp_path: Path
+) -> None:
+    target = targets[name]
+    files = target.files()
+    assert EXPECTED[name] < set(files)
     faults = [(file, MUTATIONS[number % len(MUTATIONS)], number) for number, file in enumerate(files)]
-    assert list(inject(finished, photos, QUICK, tmp_path, faults)) == []
+    assert list(inject(target, tmp_path, faults, commands=2)) == []
