@@ -55,9 +55,17 @@ def test_reference_trains_the_same_network_as_the_released_code(released: Module
     rng = np.random.default_rng(0)
     X = (3 * rng.standard_normal((K, D))[rng.integers(K, size=N)] + rng.standard_normal((N, D))).astype(np.float32)
     options = released.Options(
-        hidden_dim=16, embedding_dim=6, gamma=30.0, entries=20, lr=1e-3, batch_size=30, epochs=6, warmup_epochs=3
+        hidden_dim=16,
+        embedding_dim=6,
+        gamma=30.0,
+        entries=20,
+        lr=1e-3,
+        weight_decay=0.1,
+        batch_size=30,
+        epochs=6,
+        warmup_epochs=3,
     )
-    overrides = {"hidden_dim": 16, "embedding_dim": 6, "s": 20, "lr": 1e-3, "batch_size": 30}
+    overrides = {"hidden_dim": 16, "embedding_dim": 6, "s": 20, "lr": 1e-3, "weight_decay": 0.1, "batch_size": 30}
     settings = resolve("reference", N, K, D, {**overrides, "warmup_epochs": 3, "finetune_epochs": 3})
     start = TrainingState.create(settings, D, K, 20, Precomputed(), SEED, torch.device("cpu"))
     network = released.TwoHeadNetwork(D, K, options)
