@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cgmcr2 import CgMCR2
+from cgmcr2.consensus.choose_k import choose_k
 from cgmcr2.evaluation import score_labels
 from cgmcr2.training import PRESETS
 
@@ -176,6 +177,51 @@ def test_fit_source_gives_what_fit_and_predict_give(digits: Any, fitted: CgMCR2)
     assert np.array_equal(labels, fitted.labels_)
     np.testing.assert_allclose(probabilities, fitted.predict_proba(digits[0]), atol=1e-6)
     np.testing.assert_allclose(Z, fitted.transform(digits[0]), atol=1e-6)
+
+
+def test_groups_of_one_row_change_nothing(digits: Any, fitted: CgMCR2) -> None:
+    labels, probabilities, _ = clone(fitted).fit_source(digits[0], groups=np.arange(len(digits[0])))
+    assert np.array_equal(labels, fitted.labels_)
+    np.testing.assert_allclose(probabilities, fitted.predict_proba(digits[0]), atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def copies() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Five clusters of 16 rows, each row copied 12 times with a little noise; the rows and their groups."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(make_blobs(80, n_features=32, centers=5, random_state=0)[0], 12, axis=0)
+    order = rng.permutation(len(X))
+    X = (X + rng.normal(scale=0.02, size=X.shape))[order].astype(np.float32)
+    _, first, inverse = np.unique(order // 12, return_index=True, return_inverse=True)
+    return X, first[inverse]
+
+
+def test_each_group_counts_once(copies: Any) -> None:
+    X, groups = copies
+    model = CgMCR2("auto", settings=QUICK)
+    labels, probabilities, Z = model.fit_source(X, groups=groups)
+    assert model.n_clusters_ == 5
+    assert (len(labels), len(probabilities), len(Z)) == (960, 960, 960)
+    assert np.array_equal(labels, labels[groups])
+    distinct = clone(model).fit(X[np.unique(groups)])
+    assert np.array_equal(labels, distinct.predict(X))
+    assert model.calibration_ == distinct.calibration_
+    assert choose_k(X).chosen > 20  # the copies are taken for clusters
+
+
+def test_published_presets_train_on_all_rows(copies: Any) -> None:
+    X, groups = copies
+    settings = {**QUICK, "warmup_epochs": 1, "finetune_epochs": 1}
+    model = CgMCR2(5, preset="paper", settings=settings)
+    assert np.array_equal(model.fit_source(X, groups=groups).labels, clone(model).fit(X).labels_)
+
+
+def test_all_rows_count_if_there_are_fewer_groups_than_clusters(copies: Any) -> None:
+    X, groups = copies
+    rows = np.flatnonzero(np.isin(groups, np.unique(groups)[:10]))[:100]
+    few = np.searchsorted(rows, groups[rows])
+    model = CgMCR2(20, settings=QUICK)
+    assert np.array_equal(model.fit_source(X[rows], groups=few).labels, clone(model).fit(X[rows]).labels_)
 
 
 def test_settings_are_cloned_and_set(digits: Any) -> None:

@@ -23,7 +23,8 @@ from cgmcr2._device import choose_device
 from cgmcr2._random import seed_from
 from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, read_choice, write_choice
 from cgmcr2.consensus.stability import Calibration, calibrate, stability_rows
-from cgmcr2.features.sources import FeatureSource, check_finite, load_feature_file, read_rows
+from cgmcr2.features.duplicates import distinct_rows
+from cgmcr2.features.sources import FeatureSource, Subset, check_finite, load_feature_file, read_rows
 from cgmcr2.model import load_network, save_network
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
 from cgmcr2.training import Settings, check_rows, paper_settings, resolve, train
@@ -148,18 +149,31 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         return self
 
     def fit_source(
-        self, source: FeatureSource, *, folder: str | os.PathLike[str] | None = None, tensorboard: bool = False
+        self,
+        source: FeatureSource,
+        *,
+        groups: Int64 | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        tensorboard: bool = False,
     ) -> Inference:
         """Train on ``source`` and return the predictions for all its rows; the rows must be finite (not checked).
 
+        ``groups (n,)`` holds the first row of each row's group of near-duplicates, see ``cgmcr2.features.duplicates``.
+        Each group then counts once: k is chosen, the network trained and the confidence calibrated on its first row.
+        The presets of published results train on all rows. Groups are ignored if there are fewer than 4, or fewer than
+        clusters.
+
         Ctrl-C raises ``KeyboardInterrupt`` after a checkpoint has been written to ``folder``.
         """
+        n = source.shape[0]
         self.n_features_in_ = source.shape[1]
-        self._train(source, folder, tensorboard)
+        k = self._checked_n_clusters(n)
+        distinct = np.arange(n) if groups is None else distinct_rows(groups, 1 if k == "auto" else int(k))
+        self._train(source, folder, tensorboard, distinct)
         if not self.finished_:
             raise KeyboardInterrupt
         Z, logits = self._forward(source)
-        rows = stability_rows(source.shape[0], self.n_clusters_, self.seed_)
+        rows = distinct[stability_rows(len(distinct), self.n_clusters_, self.seed_)]
         self._finish(source, logits.argmax(-1).numpy(), rows, logits[rows])
         return Inference(self.labels_, self._calibrated(logits), Z.numpy())
 
@@ -250,13 +264,21 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         model.n_features_in_ = network.config.in_dim
         return model
 
-    def _train(self, source: FeatureSource, folder: str | os.PathLike[str] | None, tensorboard: bool) -> None:
-        """Choose k if asked to, resolve the settings and train the network."""
-        n, D = source.shape[0], source.shape[1]
-        n_clusters = self._checked_n_clusters(n)
+    def _train(
+        self,
+        source: FeatureSource,
+        folder: str | os.PathLike[str] | None,
+        tensorboard: bool,
+        distinct: Int64 | None = None,
+    ) -> None:
+        """Choose k if asked to, resolve the settings and train the network, on the ``distinct`` rows if given."""
+        n_clusters = self._checked_n_clusters(source.shape[0])
         self.seed_ = seed_from(self.random_state)
         run_folder = Path(folder) if folder is not None else None
-        self.choice_ = self._choose_k(source, run_folder) if n_clusters == "auto" else None
+        rows = source if distinct is None or len(distinct) == source.shape[0] else Subset(source, distinct)
+        self.choice_ = self._choose_k(rows, run_folder) if n_clusters == "auto" else None
+        source = rows if self.preset == "auto" else source
+        n, D = source.shape[0], source.shape[1]
         self.n_clusters_ = self.choice_.chosen if self.choice_ else int(n_clusters)
         self.settings_ = resolve(self.preset, n, self.n_clusters_, D, self.settings)  # type: ignore[arg-type]
         trained = train(

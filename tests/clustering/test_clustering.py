@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from cgmcr2.clustering import COLUMNS, Clustering
+from cgmcr2.clustering.io import read_duplicate_of
 
 ODD_NAMES = [
     "line\nbreak.jpg",
@@ -129,6 +130,8 @@ def test_merged_probabilities_follow_the_models_numbers() -> None:
         (lambda c: Clustering(["a"], [-1]), "range from -1 to -1"),
         (lambda c: Clustering(["a"], [3], names=["x"]), "with 1 names"),
         (lambda c: Clustering(["a"], [0], embedding=[1.0]), "embedding has shape"),
+        (lambda c: Clustering(["a", "b"], [0, 0], groups=[1, 1]), "groups must hold the first row"),
+        (lambda c: Clustering(["a", "b"], [0, 0], groups=[-1, 1]), "groups must hold the first row"),
         (
             lambda c: Clustering(["a"], [0], probabilities=[[1.0, 0]], names=["x"]),
             "probabilities have 2 columns, but there are 1 names",
@@ -199,6 +202,23 @@ def test_labels_csv_is_standard_csv(tmp_path: Path) -> None:
     assert len(rows) == 5
 
 
+def test_near_duplicates_are_saved_in_a_column(tmp_path: Path) -> None:
+    c = Clustering(["a", "b", "caf\udce9", "d", "e"], [0, 1, 0, 1, 0], groups=[0, 1, 0, 1, 4]).rename(0, "zero")
+    assert [rows.tolist() for rows in c.duplicates()] == [[0, 2], [1, 3]]
+    assert Clustering(["a", "b"], [0, 1]).duplicates() == []
+    c.save(tmp_path)
+    with (tmp_path / "labels.csv").open(newline="", encoding="utf-8", errors="surrogateescape") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == [*COLUMNS, "duplicate_of"]
+    assert [row["duplicate_of"] for row in rows] == ["", "", "a", "b", ""]
+    assert Clustering.load(tmp_path) == c
+    np.testing.assert_array_equal(read_duplicate_of(tmp_path / "labels.csv"), c.groups)
+    table = (tmp_path / "labels.csv").read_bytes()
+    (tmp_path / "labels.csv").write_bytes(table.replace(b",b\r\n", b",z\r\n"))
+    with pytest.raises(ValueError, match="has a duplicate of 'z', which is not in the table"):
+        Clustering.load(tmp_path)
+
+
 def test_loading_what_is_not_a_run(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"has no labels\.csv"):
         Clustering.load(tmp_path)
@@ -223,6 +243,7 @@ def test_to_frame() -> None:
     assert list(frame.columns) == list(COLUMNS)
     assert frame.groupby("cluster")["name"].nunique().max() == 1
     assert (frame[frame["cluster"] == 0]["name"] == "zero").all()
+    assert Clustering(["a", "b"], [0, 0], groups=[0, 0]).to_frame()["duplicate_of"].tolist() == ["", "a"]
 
 
 def test_to_frame_without_pandas_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from cgmcr2.clustering import COLUMNS, Clustering
-from cgmcr2.clustering.export import export
+from cgmcr2.clustering.export import Kind, export
 from cgmcr2.images import Catalog
 
 FILES = ["a.png", "sub/a.png", "sub/deeper/A.png", "b.png", 'odd "name"\n<script>.png', "caf\udce9.png"]
@@ -180,6 +180,25 @@ def test_parquet(clustering: Clustering, tmp_path: Path) -> None:
     assert table["path"][:5] == FILES[:5]
     assert table["path"][5] == "caf\\xe9.png"
     assert table["cluster"] == [0, 0, 0, 2, 2, 2]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "imagefolder"])
+def test_near_duplicates_are_exported(kind: Kind, tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    c = Clustering(["a.png", "b.png"], [0, 0], groups=[0, 0])
+    if kind == "parquet":
+        table = pytest.importorskip("pyarrow.parquet")
+    path = export(c, tmp_path / "out", kind, images=Catalog.from_source(tmp_path)).path
+    if kind == "json":
+        values = [image["duplicate_of"] for image in json.loads(path.read_text())["images"]]
+    elif kind == "parquet":
+        values = table.read_table(path).to_pydict()["duplicate_of"]
+    else:
+        path = path / "metadata.csv" if kind == "imagefolder" else path
+        with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
+            values = [row["duplicate_of"] for row in csv.DictReader(file)]
+    assert values == ["", "a.png"]
 
 
 def test_parquet_without_pyarrow(clustering: Clustering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ from cgmcr2.features.duplicates import (
     exact_duplicates,
     find_groups,
     near_duplicates,
+    read_groups,
+    write_groups,
 )
 from cgmcr2.images import Catalog
 
@@ -152,10 +154,19 @@ def test_exact_and_near_duplicates_are_combined(tmp_path: Path) -> None:
     }
 
 
-def test_distinct_rows() -> None:
-    groups = np.array([0, 1, 0, 3, 1])
-    rows = distinct_rows(groups)
-    assert rows is not None
-    assert rows.tolist() == [0, 1, 3]
-    assert distinct_rows(groups, least=4) is None
-    assert distinct_rows(np.arange(5)) is None
+def test_few_groups_leave_all_rows() -> None:
+    groups = np.array([0, 1, 0, 3, 1, 5])
+    assert distinct_rows(groups).tolist() == [0, 1, 3, 5]
+    assert distinct_rows(groups, k=5).tolist() == list(range(6))
+    assert distinct_rows(groups[:5]).tolist() == list(range(5))
+
+
+def test_groups_file(tmp_path: Path) -> None:
+    groups = np.array([0, 1, 0, 3, 1, 0, 6])
+    assert read_groups(tmp_path, "digest") is None
+    write_groups(tmp_path, groups, "digest")
+    np.testing.assert_array_equal(read_groups(tmp_path, "digest"), groups)
+    assert read_groups(tmp_path, "digest of other rows") is None
+    path = tmp_path / "duplicates.json"
+    path.write_text(path.read_text().replace("5", "77"))
+    assert read_groups(tmp_path, "digest") is None

@@ -40,6 +40,7 @@ class Clustering:
     probabilities : (n, k) memberships; rows sum to 1
     names : k distinct names; default: "Cluster 0", "Cluster 1", ...
     merged : the target of each cluster that was merged into another
+    groups : (n,) row of the first image of each image's group of near-duplicates; default: not searched for
 
     Examples
     --------
@@ -65,6 +66,7 @@ class Clustering:
         probabilities: ArrayLike | None = None,
         names: Sequence[str] | None = None,
         merged: Mapping[int, int] | None = None,
+        groups: ArrayLike | None = None,
     ) -> None:
         self.ids = list(ids)
         n = len(self.ids)
@@ -76,6 +78,7 @@ class Clustering:
         k = self.labels.max(initial=-1) + 1 if self.probabilities is None else self.probabilities.shape[1]
         self.names = list(names) if names is not None else [default_name(c) for c in range(k)]
         self.merged = dict(merged or {})
+        self.groups = None if groups is None else _frozen(groups, np.int64, n, 1, "groups")
         self._check()
         if confidence is None or margin is None:
             from_probabilities = _confidence_and_margin(self.labels, self.probabilities)
@@ -101,6 +104,8 @@ class Clustering:
         name, count = Counter(self.names).most_common(1)[0] if k else ("", 1)
         if count > 1:
             raise ValueError(f"Two clusters are called {name!r}; choose another name, or merge them.")
+        if self.groups is not None and not _are_first_rows(self.groups):
+            raise ValueError("groups must hold the first row of the group of each row.")
 
     @property
     def n_clusters(self) -> int:
@@ -187,6 +192,27 @@ class Clustering:
         rows = np.arange(len(self)) if cluster is None else self.rows(cluster)
         return rows[np.argsort(self.margin[rows], kind="stable")[:n]]
 
+    def duplicates(self) -> list[NDArray[np.int64]]:
+        """Row numbers of each group of near-duplicates, in the order of the first image of each group.
+
+        >>> Clustering(["a", "b", "c"], [0, 1, 0], groups=[0, 1, 0]).duplicates()
+        [array([0, 2])]
+        """
+        if self.groups is None:
+            return []
+        order = np.argsort(self.groups, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(self.groups[order])) + 1)
+        return [rows for rows in groups if len(rows) > 1]
+
+    def duplicate_of(self) -> list[str]:
+        """Id of the first image of each image's group of near-duplicates; empty for that image and for unique ones.
+
+        >>> Clustering(["a", "b", "c"], [0, 1, 0], groups=[0, 1, 0]).duplicate_of()
+        ['', '', 'a']
+        """
+        groups = range(len(self)) if self.groups is None else self.groups.tolist()
+        return ["" if row == first else self.ids[first] for row, first in enumerate(groups)]
+
     def hierarchy(self) -> Hierarchy:
         """The tree of the clusters by the angles between their subspaces.
 
@@ -206,7 +232,8 @@ class Clustering:
             raise ImportError("to_frame needs pandas; install it with: pip install 'cgmcr2[table]'") from error
         names = [self.names[label] for label in self.labels]
         columns = (self.ids, self.labels, names, self.confidence, self.margin, self.outlier)
-        return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+        frame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
+        return frame if self.groups is None else frame.assign(**{io.DUPLICATE_OF: self.duplicate_of()})
 
     # --- editing -----------------------------------------------------------------------------------------------------
 
@@ -275,8 +302,8 @@ class Clustering:
 
     # --- saving ------------------------------------------------------------------------------------------------------
 
-    def records(self) -> Iterator[tuple[str, int, str, float, float, float]]:
-        """The rows of ``labels.csv``: path, cluster, name, confidence, margin, outlier."""
+    def records(self) -> Iterator[tuple[object, ...]]:
+        """The rows of ``labels.csv``."""
         return io.records(self)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -310,6 +337,7 @@ _FIELDS = (
     "probabilities",
     "names",
     "merged",
+    "groups",
 )
 
 
@@ -321,6 +349,16 @@ def _frozen(values: ArrayLike, dtype: type, n: int, axes: int, name: str) -> NDA
         raise ValueError(f"{name} has shape {view.shape}, but {n} ids need shape {needed}.")
     view.flags.writeable = False
     return view
+
+
+def _are_first_rows(groups: NDArray[np.int64]) -> bool:
+    """Whether each entry is the first row of a group.
+
+    >>> _are_first_rows(np.array([0, 0, 2])), _are_first_rows(np.array([0, 2, 2]))
+    (True, False)
+    """
+    rows = np.arange(len(groups))
+    return bool((groups >= 0).all() and (groups <= rows).all() and (groups[groups] == groups).all())
 
 
 def _confidence_and_margin(

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -15,7 +16,7 @@ import numpy as np
 from cgmcr2._files import replacing, write_text
 from cgmcr2.clustering import COLUMNS, Clustering, write_csv
 from cgmcr2.clustering.filenames import UniqueNames, folder_name
-from cgmcr2.clustering.io import default_name
+from cgmcr2.clustering.io import DUPLICATE_OF, column_names, default_name
 from cgmcr2.images import Catalog, ImageItem
 from cgmcr2.images.sources import FileSource, NpzSource
 
@@ -104,7 +105,7 @@ def _write_folders(
             missing.append((clustering.ids[row], str(getattr(error, "strerror", None) or error)))
     if imagefolder:
         rows = ((targets[row], *record) for row, record in enumerate(clustering.records()) if row in written)
-        write_csv(folder / "metadata.csv", rows, ("file_name", *COLUMNS))
+        write_csv(folder / "metadata.csv", rows, ("file_name", *column_names(clustering)))
     return len(written), missing
 
 
@@ -158,11 +159,11 @@ def _hard_link(path: str, target: Path) -> None:
 def _write_table(clustering: Clustering, out: Path, to: str) -> None:
     if to == "csv":
         with replacing(out) as temporary:
-            write_csv(temporary, clustering.records())
+            write_csv(temporary, clustering.records(), column_names(clustering))
     elif to == "json":
         sizes = clustering.sizes()
         clusters = [{"cluster": c, "name": clustering.names[c], "size": int(sizes[c])} for c in clustering.clusters]
-        images = [dict(zip(COLUMNS, record, strict=True)) for record in clustering.records()]
+        images = [dict(zip(column_names(clustering), record, strict=True)) for record in clustering.records()]
         write_text(out, json.dumps({"clusters": clusters, "images": images}, indent=1) + "\n")
     else:
         try:
@@ -172,8 +173,7 @@ def _write_table(clustering: Clustering, out: Path, to: str) -> None:
             raise ImportError(
                 "Export to parquet needs pyarrow; install it with: pip install 'cgmcr2[table]'"
             ) from error
-        # Parquet strings are UTF-8, so undecodable bytes of file names are escaped: caf\xe9.jpg.
-        paths = [os.fsencode(id).decode("utf-8", "backslashreplace") for id in clustering.ids]
+        paths = _escaped(clustering.ids)
         names = [clustering.names[label] for label in clustering.labels]
         table = pa.table(
             [
@@ -186,5 +186,12 @@ def _write_table(clustering: Clustering, out: Path, to: str) -> None:
             ],
             names=list(COLUMNS),
         )
+        if clustering.groups is not None:
+            table = table.append_column(DUPLICATE_OF, pa.array(_escaped(clustering.duplicate_of()), pa.string()))
         with replacing(out) as temporary:
             pq.write_table(table, temporary)
+
+
+def _escaped(ids: Sequence[str]) -> list[str]:
+    """File names as UTF-8, as Parquet needs: undecodable bytes are escaped, such as caf\\xe9.jpg."""
+    return [os.fsencode(id).decode("utf-8", "backslashreplace") for id in ids]

@@ -1,7 +1,9 @@
 """The files of a clustering.
 
 ``labels.csv`` has one row per image: path, cluster, its name, confidence (probability of the cluster), margin
-(difference to the next best cluster) and outlier (rank of how unusual the image is for its cluster, 0 to 1).
+(difference to the next best cluster) and outlier (rank of how unusual the image is for its cluster, 0 to 1). If
+near-duplicates were searched for, duplicate_of is the path of the first image of the group, and empty for that image
+and for those without a duplicate.
 ``clusters.csv`` summarises the clusters. ``clusters.json`` holds names and merges, and takes precedence over the names
 in ``labels.csv``. ``embeddings.npy`` and ``probabilities.npy`` hold the arrays.
 """
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from .clustering import Clustering
 
 COLUMNS = ("path", "cluster", "name", "confidence", "margin", "outlier")
+DUPLICATE_OF = "duplicate_of"  # last column, if near-duplicates were searched for
 ARRAYS = {"embedding": "embeddings.npy", "probabilities": "probabilities.npy"}
 FILES = ("labels.csv", "clusters.csv", "clusters.json", *ARRAYS.values())
 
@@ -40,12 +43,17 @@ class ClusterNames:
     merged: dict[int, int] = dataclasses.field(default_factory=dict)  # target of each merged cluster
 
 
-def records(clustering: Clustering) -> Iterator[tuple[str, int, str, float, float, float]]:
-    """The rows of ``labels.csv``: path, cluster, name, confidence, margin, outlier."""
+def column_names(clustering: Clustering) -> tuple[str, ...]:
+    """The columns of ``labels.csv``."""
+    return COLUMNS if clustering.groups is None else (*COLUMNS, DUPLICATE_OF)
+
+
+def records(clustering: Clustering) -> Iterator[tuple[object, ...]]:
+    """The rows of ``labels.csv``: path, cluster, name, confidence, margin, outlier, and duplicate_of if known."""
+    names = [clustering.names[label] for label in clustering.labels.tolist()]
     floats = map(_shortest, (clustering.confidence, clustering.margin, clustering.outlier))
-    columns = (clustering.labels.tolist(), *floats)
-    for path, label, confidence, margin, outlier in zip(clustering.ids, *columns, strict=True):
-        yield path, label, clustering.names[label], confidence, margin, outlier
+    duplicate_of = () if clustering.groups is None else (clustering.duplicate_of(),)
+    yield from zip(clustering.ids, clustering.labels.tolist(), names, *floats, *duplicate_of, strict=True)
 
 
 def save_clustering(clustering: Clustering, folder: Path) -> None:
@@ -69,7 +77,7 @@ def _write_files(clustering: Clustering, folder: Path) -> None:
     with replacing(folder / "clusters.csv") as temporary:
         write_csv(temporary, summarize_clusters(clustering), ClusterSummary._fields)
     with replacing(folder / "labels.csv") as temporary:
-        write_csv(temporary, records(clustering))
+        write_csv(temporary, records(clustering), column_names(clustering))
 
 
 def read_clustering(folder: Path) -> dict[str, Any]:
@@ -80,10 +88,11 @@ def read_clustering(folder: Path) -> dict[str, Any]:
     verify_files(folder, FILES)
     with table.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
         rows = list(csv.reader(file))
-    if not rows or tuple(rows[0]) != COLUMNS or any(len(row) != len(COLUMNS) for row in rows):
+    header = tuple(rows[0]) if rows else ()
+    if header not in (COLUMNS, (*COLUMNS, DUPLICATE_OF)) or any(len(row) != len(header) for row in rows):
         raise ValueError(f"{table} must have the columns {', '.join(COLUMNS)} in every row.")
-    columns = list(zip(*rows[1:], strict=True)) if rows[1:] else [()] * len(COLUMNS)
-    ids, labels, row_names, confidence, margin, outlier = columns
+    columns = list(zip(*rows[1:], strict=True)) if rows[1:] else [()] * len(header)
+    ids, labels, row_names, confidence, margin, outlier, *duplicate_of = columns
     try:
         numbers = np.array(labels, dtype=np.int64)
         scores = {
@@ -101,11 +110,28 @@ def read_clustering(folder: Path) -> dict[str, Any]:
     return {
         "ids": ids,
         "labels": numbers,
+        "groups": _group_rows(table, ids, duplicate_of[0]) if duplicate_of else None,
         "names": clusters.names,
         "merged": clusters.merged,
         **scores,
         **arrays,
     }
+
+
+def read_duplicate_of(table: Path) -> NDArray[np.int64]:
+    """(n,) the row of the first image of each image's group, from the last column of the ``labels.csv`` of a run."""
+    with table.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return _group_rows(table, [row["path"] for row in rows], [row[DUPLICATE_OF] for row in rows])
+
+
+def _group_rows(table: Path, ids: Sequence[str], duplicate_of: Sequence[str]) -> NDArray[np.int64]:
+    """(n,) the row of the first image of each image's group, from the column ``duplicate_of``."""
+    index = {id: row for row, id in enumerate(ids)}
+    try:
+        return np.array([index[first or id] for id, first in zip(ids, duplicate_of, strict=True)], dtype=np.int64)
+    except KeyError as error:
+        raise ValueError(f"{table} has a duplicate of {error}, which is not in the table; restore the file.") from None
 
 
 def _map_array(path: Path) -> NDArray[Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +16,16 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from cgmcr2._arrays import unit_rows
+from cgmcr2._files import read_json, write_json
 from cgmcr2.features.sources import FeatureSource, Subset, read_rows
 from cgmcr2.images import Catalog, ImageItem
 
 Int64 = npt.NDArray[np.int64]
 
+FILE_NAME = "duplicates.json"
+
 _BLOCK_BYTES = 2**20  # bytes of a file hashed at once
+_MIN_GROUPS = 4  # fewer distinct rows are too few to choose k from, or to train on
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,7 +222,47 @@ def find_groups(source: FeatureSource, ids: Sequence[str], catalog: Catalog) -> 
     return groups
 
 
-def distinct_rows(groups: Int64, least: int = 1) -> Int64 | None:
-    """The first row of each group; None if every row is its own group, or if there are fewer than ``least`` groups."""
-    rows = np.unique(groups)
-    return rows if least <= len(rows) < len(groups) else None
+def distinct_rows(groups: Int64, k: int = 1) -> Int64:
+    """The first row of each group; all rows if there are fewer than 4 groups, or fewer than ``k``.
+
+    >>> distinct_rows(np.array([0, 1, 0, 3, 4, 4])).tolist()
+    [0, 1, 3, 4]
+    >>> distinct_rows(np.array([0, 1, 0, 3, 4, 4]), k=5).tolist()
+    [0, 1, 2, 3, 4, 5]
+    """
+    rows: Int64 = np.unique(groups)
+    return rows if len(rows) >= max(k, _MIN_GROUPS) else np.arange(len(groups))
+
+
+@dataclasses.dataclass(frozen=True)
+class _GroupsFile:
+    """The content of ``duplicates.json``."""
+
+    data: str  # digest of the features
+    rows: int
+    groups: list[list[int]]  # rows of each group of two or more, ascending
+
+
+def write_groups(folder: Path, groups: Int64, data: str) -> None:
+    """Write the groups (n,) of the rows with the digest ``data`` to ``duplicates.json``."""
+    members = defaultdict(list)
+    for row in np.flatnonzero(np.bincount(groups, minlength=len(groups))[groups] > 1).tolist():
+        members[int(groups[row])].append(row)
+    write_json(folder / FILE_NAME, dataclasses.asdict(_GroupsFile(data, len(groups), list(members.values()))))
+
+
+def read_groups(folder: Path, data: str | None) -> Int64 | None:
+    """The groups (n,) in ``duplicates.json`` if they are those of the rows with the digest ``data``; None otherwise."""
+    path = folder / FILE_NAME
+    if not path.is_file():
+        return None
+    try:
+        content = read_json(path, _GroupsFile, advice="delete it")
+        if content.data != data:
+            return None
+        groups = np.arange(content.rows)
+        for rows in content.groups:
+            groups[rows] = rows[0]
+    except (ValueError, IndexError):  # damaged: search again
+        return None
+    return groups if np.array_equal(groups[groups], groups) and groups.min(initial=0) >= 0 else None

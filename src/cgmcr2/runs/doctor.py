@@ -11,10 +11,12 @@ from cgmcr2._files import read_json
 from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.geometry import outlier_scores
 from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
-from cgmcr2.clustering.io import ClusterNames
+from cgmcr2.clustering.io import ClusterNames, read_duplicate_of
 from cgmcr2.encoders import load_encoder
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.features import FeatureStore, extract
+from cgmcr2.features.duplicates import FILE_NAME as DUPLICATES
+from cgmcr2.features.duplicates import read_groups, write_groups
 from cgmcr2.features.sources import load_feature_file
 
 from .fit import select_part
@@ -50,8 +52,10 @@ def check_run(path: StrPath) -> list[Finding]:
     damage = _checksums.find_damage(run.path)
     findings = check_store(run.store) if run.store.is_dir() else []
     usable = not findings and not any(name in damage for name in MODEL_FILES)
+    usable = usable and not {"labels.csv", DUPLICATES} <= damage.keys()  # either can be rebuilt from the other
     remedies = {
         **dict.fromkeys(CLUSTERING_FILES, ("the file is computed again from the model and the features", usable)),
+        DUPLICATES: ("the file is written again from labels.csv", "labels.csv" not in damage),
         **dict.fromkeys(MODEL_FILES, ("repeat the run in another folder", False)),
         "report.html": ("the page is written again", True),
         "metrics.jsonl": ("the file is deleted; the report then has no learning curves", True),
@@ -100,7 +104,9 @@ def _rebuild_labels(run: RunFolder) -> None:
     part = {"split 0": "train", "split 1": "test"}.get(run.info.fitted_on.part, "all")
     source, ids, _ = select_part(load_feature_file(location), part)
     labels, probabilities, Z = model.infer(source)
-    clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier_scores(Z, labels))
+    outlier = outlier_scores(Z, labels)
+    groups = read_groups(run.path, run.info.features)
+    clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier, groups=groups)
     names = run.path / "clusters.json"
     if "clusters.json" not in _checksums.find_damage(run.path, ["clusters.json"]):
         saved = read_json(names, ClusterNames, advice="delete it")
@@ -108,6 +114,10 @@ def _rebuild_labels(run: RunFolder) -> None:
             clustering = clustering.merge([target, gone])
         clustering = clustering.with_names(saved.names)
     clustering.save(run.path)
+
+
+def _rebuild_groups(run: RunFolder) -> None:
+    write_groups(run.path, read_duplicate_of(run.labels), run.info.features or "")
 
 
 def _rebuild_errors(run: RunFolder) -> None:
@@ -123,6 +133,7 @@ def _drop(name: str) -> Callable[[RunFolder], None]:
 
 
 _REBUILD: tuple[tuple[tuple[str, ...], Callable[[RunFolder], None]], ...] = (
+    ((DUPLICATES,), _rebuild_groups),
     (CLUSTERING_FILES, _rebuild_labels),
     (("errors.csv",), _rebuild_errors),
     (("metrics.jsonl",), _drop("metrics.jsonl")),

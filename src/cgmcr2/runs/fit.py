@@ -22,6 +22,7 @@ from cgmcr2.encoders import load_encoder
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import Protocol
 from cgmcr2.features import FeatureStore, extract
+from cgmcr2.features.duplicates import Int64, distinct_rows, find_groups, read_groups, write_groups
 from cgmcr2.features.sources import FeatureFile, FeatureSource, Subset, check_finite, is_features, load_feature_file
 from cgmcr2.images import Catalog
 
@@ -117,7 +118,7 @@ def _fit_images(
         images=store.content_fingerprint,
         data=str(Path(data or "").resolve()) if dataset else None,
     )
-    result = _fit(model, features, ids, run, request, refit=refit)
+    result = _fit(model, features, ids, run, request, catalog=catalog, refit=refit)
     result.catalog, result.errors = catalog, len(store.errors)
     return result
 
@@ -144,7 +145,9 @@ def choose_clusters(
             features = select_part(load_feature_file(source), part)[0]
         else:
             catalog = Catalog.from_source(source, exclude=[run.path])
-            features = embed_images(catalog, encoder, run.store, run.errors, progress)
+            store = embed_images(catalog, encoder, run.store, run.errors, progress)
+            groups = image_groups(run.path, store, store.ids, catalog, check_finite(store))
+            features = Subset(store, distinct_rows(groups))
         request = ChoiceRequest(check_finite(features), seed, most)
         choice = choose_k(features, most=most, seed=seed, progress=progress)
         if run is not None:
@@ -152,6 +155,19 @@ def choose_clusters(
             if (run.path / CHECKSUMS).exists():  # the folder of a finished run
                 record_checksums(run.path, ["choice.json"])
     return choice
+
+
+def image_groups(folder: Path, source: FeatureSource, ids: Sequence[str], catalog: Catalog, digest: str) -> Int64:
+    """Groups (n,) of near-duplicates among the images ``ids``, from ``duplicates.json`` in ``folder`` if it has them.
+
+    ``digest`` is that of the features ``source (n, D)``.
+    """
+    groups = read_groups(folder, digest)
+    if groups is None:
+        groups = find_groups(source, ids, catalog)
+        if not (folder / CHECKSUMS).exists():  # the groups of a finished run are kept
+            write_groups(folder, groups, digest)
+    return groups
 
 
 def embed_images(catalog: Catalog, encoder: str, store: Path, errors: Path, progress: bool) -> FeatureStore:
@@ -185,10 +201,14 @@ def _fit(
     run: RunFolder,
     request: RunInfo,
     *,
+    catalog: Catalog | None = None,
     refit: bool = False,
     tensorboard: bool = False,
 ) -> RunResult:
-    """Fit ``model`` on ``source``, whose rows are called ``ids``, unless the folder holds the finished run."""
+    """Fit ``model`` on ``source``, whose rows are called ``ids``, unless the folder holds the finished run.
+
+    With the ``catalog`` of the images, near-duplicates are searched for, and each group of them counts once.
+    """
     replaces = refit and run.run_json.exists() and bool(run.info.differences(request))
     earlier = run.clustering if replaces and run.info.finished else None
     if not replaces and run.holds_finished(request):
@@ -201,8 +221,10 @@ def _fit(
             run.remove_checkpoints()
         run.write_info(request)
     training_folder = run.path if earlier is None else run.prepare_refit(request)
-    labels, probabilities, Z = model.fit_source(source, folder=training_folder, tensorboard=tensorboard)
-    clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier_scores(Z, labels))
+    groups = None if catalog is None else image_groups(training_folder, source, ids, catalog, request.features or "")
+    labels, probabilities, Z = model.fit_source(source, groups=groups, folder=training_folder, tensorboard=tensorboard)
+    outlier = outlier_scores(Z, labels)
+    clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier, groups=groups)
     if earlier is not None:
         clustering = clustering.with_names(matching_names(earlier, clustering))
         if earlier.merged:

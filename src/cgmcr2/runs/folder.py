@@ -20,6 +20,7 @@ from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
 from cgmcr2.datasets import load_dataset
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.features import FeatureStore
+from cgmcr2.features.duplicates import FILE_NAME as DUPLICATES
 from cgmcr2.features.sources import FeatureSource, Subset, load_feature_file
 from cgmcr2.images import Catalog
 from cgmcr2.training.checkpoint import remove_checkpoints
@@ -29,10 +30,19 @@ from .info import RunInfo
 
 StrPath = str | os.PathLike[str]
 
-BEFORE_RUN = ("features", "errors.csv", "choice.json")  # files that may exist before run.json
+BEFORE_RUN = ("features", "errors.csv", "choice.json", DUPLICATES)  # files that may exist before run.json
 MOVED = "give the folder or archive that holds them now with --images"
 MODEL_FILES = ("model/config.json", "model/model.safetensors")
-SEALED = ("run.json", *CLUSTERING_FILES, *MODEL_FILES, "metrics.jsonl", "errors.csv", "choice.json", "report.html")
+SEALED = (
+    "run.json",
+    *CLUSTERING_FILES,
+    *MODEL_FILES,
+    "metrics.jsonl",
+    "errors.csv",
+    "choice.json",
+    DUPLICATES,
+    "report.html",
+)
 
 
 class RunFolder:
@@ -209,7 +219,8 @@ class RunFolder:
         with _checksums.replacing_files(self.path) as staging:
             model.save(staging / self.model_folder.name)
             clustering.save(staging)
-            for path in (training_folder / "metrics.jsonl", training_folder / "choice.json", self.errors):
+            names = ("metrics.jsonl", "choice.json", DUPLICATES)
+            for path in (*(training_folder / name for name in names), self.errors):
                 if path.is_file():
                     shutil.copyfile(path, staging / path.name)
             info.write(staging / self.run_json.name)
