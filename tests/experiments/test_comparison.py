@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cgmcr2.baselines import METHODS
 from cgmcr2.experiments.comparison import Comparison, _resolve_methods, compare, seed_ari
 
 
@@ -21,19 +22,20 @@ def cells(markdown: str, method: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(split_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A comparison of k-means (in a separate process), EnSC, which cannot predict, and TAC without text."""
+    """A comparison of k-means (in a separate process), the consensus, and TAC without text."""
     folder = tmp_path_factory.mktemp("comparison") / "out"
     compare(split_file, 3, folder, methods=["k-means"], seeds=1)
-    comparison = compare(split_file, 3, folder, methods=["k-means", "ensc", "tac"], seeds=1, in_process=True)
+    comparison = compare(split_file, 3, folder, methods=["k-means", "consensus", "tac"], seeds=1, in_process=True)
     assert comparison.save() is None
     return folder
 
 
 def test_runs_are_recorded_with_their_protocol(folder: Path) -> None:
     runs = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
-    assert [run["method"] for run in runs] == ["k-means", "ensc"]
+    assert [run["method"] for run in runs] == ["k-means", "consensus"]
     assert runs[0]["protocol"] == "fitted on split 0 (48 rows), predicted split 1 (12 rows)"
-    assert runs[1]["protocol"] == "fitted and labelled split 1 (12 rows), because it cannot predict new rows"
+    assert runs[1]["protocol"] == runs[0]["protocol"]
+    assert runs[1]["acc"] == 1.0
     assert runs[0]["acc"] == 1.0
     assert runs[0]["clusters"] == 3
     assert runs[0]["memory_mb"] > 50
@@ -57,15 +59,34 @@ def test_only_missing_runs_are_run(folder: Path, split_file: Path, caplog: pytes
     log = folder / "runs.jsonl"
     before = log.read_text()
     with caplog.at_level(logging.INFO):
-        again = compare(split_file, 3, folder, methods=["k-means", "ensc"], seeds=1, in_process=True)
+        again = compare(split_file, 3, folder, methods=["k-means", "consensus"], seeds=1, in_process=True)
         assert log.read_text() == before
         assert not caplog.messages
         assert len(again.results) == 2
         compare(split_file, 3, folder, methods=["k-means"], seeds=2, in_process=True)
     assert [message.partition(":")[0] for message in caplog.messages] == ["k-means, seed 1"]
     log.write_text(before)
-    with pytest.raises(ValueError, match="holds a comparison of other features, clusters or labels"):
+    with pytest.raises(ValueError, match="holds a comparison of other features, clusters, labels or protocol"):
         compare(split_file, 4, folder, methods=["k-means"])
+
+
+def test_the_protocol_all_fits_both_splits(split_file: Path, tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {"methods": ["k-means", "hdbscan"], "seeds": 1, "in_process": True}
+    comparison = compare(split_file, 3, tmp_path / "out", protocol="all", **arguments)
+    legend = "(1) fitted on all rows (60 rows), scored on split 1 (12 rows); mean ± std over the seeds"
+    assert legend in comparison.markdown().splitlines()
+    assert cells(comparison.markdown(), "hdbscan")[2:6] == ["100.0", "100.0", "100.0", "3"]
+    assert np.load(tmp_path / "out" / "labels" / "hdbscan-0.npy").shape == (12,)
+    with pytest.raises(ValueError, match="other features, clusters, labels or protocol"):
+        compare(split_file, 3, tmp_path / "out", **arguments)
+
+
+def test_a_method_without_its_package_is_left_out(
+    split_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(METHODS["evoc"], "requires", "package_that_does_not_exist")
+    comparison = compare(split_file, 3, tmp_path / "out", methods=["k-means", "evoc"], seeds=1, in_process=True)
+    assert "left out: needs the package package_that_does_not_exist" in cells(comparison.markdown(), "evoc")[-1]
 
 
 def test_a_changed_default_repeats_the_run(split_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -112,7 +133,7 @@ def test_failed_runs_become_rows_and_are_retried(
 
 def test_all_means_auto_and_every_baseline() -> None:
     methods = _resolve_methods(["all"], {})
-    assert methods[:2] == ["auto", "k-means"]
+    assert methods[:3] == ["auto", "consensus", "k-means"]
     assert "paper" not in methods
     assert _resolve_methods(["paper", "k-means", "k-means"], {}) == ["paper", "k-means"]
     with pytest.raises(ValueError, match="There is no method named 'kmeans'; choose from all, auto, paper"):
@@ -126,11 +147,11 @@ def test_mean_std_and_ari_between_seeds_by_hand(tmp_path: Path) -> None:
     results = []
     for seed, (acc, labels) in enumerate([(0.5, [0, 0, 1, 1]), (0.7, [1, 1, 0, 0])]):
         np.save(tmp_path / "labels" / f"m-{seed}.npy", labels)
-        scores = {"acc": acc, "nmi": acc, "ari": acc, "silhouette": None}
+        scores = {"acc": acc, "nmi": acc, "ari": acc, "silhouette": None, "clusters": 3}
         results.append({"method": "m", "seed": seed, **scores, "seconds": 2.0, "memory_mb": 100.0, "protocol": "p"})
     assert seed_ari([tmp_path / "labels" / f"m-{seed}.npy" for seed in (0, 1)]) == [1.0]
     comparison = Comparison(tmp_path, results, {})
-    row = ["m", "2", "60.0 ± 10.0", "60.0 ± 10.0", "60.0 ± 10.0", "100.0 ± 0.0", "2.0", "100", "(1)"]
+    row = ["m", "2", "60.0 ± 10.0", "60.0 ± 10.0", "60.0 ± 10.0", "100.0 ± 0.0", "3", "2.0", "100", "(1)"]
     assert cells(comparison.markdown(), "m") == row
     summary = next(csv.DictReader(comparison.csv().splitlines()))
     assert float(summary["acc_mean"]) == pytest.approx(0.6)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cgmcr2.baselines import make
 from cgmcr2.experiments.job import Job, attempt_job, complete_settings, run_job, silhouette
 
 
@@ -20,6 +21,15 @@ def test_protocols(split_file: Path, tmp_path: Path, part: str, protocol: str, s
     result = run_job(Job(str(split_file), "k-means", 0, 3, {}, "labels", str(tmp_path), name="x", part=part))
     assert result["protocol"] == protocol
     assert np.load(tmp_path / "labels" / "x.npy").shape == (scored,)
+
+
+def test_fit_all_scores_the_labels_of_the_test_rows(
+    split_file: Path, tmp_path: Path, three_groups: tuple[np.ndarray, np.ndarray]
+) -> None:
+    job = Job(str(split_file), "k-means", 0, 3, {}, "labels", str(tmp_path), name="x", fit_all=True)
+    assert run_job(job)["protocol"] == "fitted on all rows (60 rows), scored on split 1 (12 rows)"
+    fitted = make("k-means", 3, 0).fit(three_groups[0]).labels_
+    assert (np.load(tmp_path / "labels" / "x.npy") == fitted[::5]).all()
 
 
 def test_the_number_of_rows_can_be_limited(split_file: Path, tmp_path: Path) -> None:

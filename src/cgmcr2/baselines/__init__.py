@@ -1,4 +1,4 @@
-"""Baselines: the methods that the paper compares with, as estimators on fixed features.
+"""Baselines: the methods that the paper compares with, and later ones, as estimators on fixed features.
 
 >>> list(METHODS)[:3]
 ['k-means', 'spherical-k-means', 'spectral']
@@ -30,6 +30,9 @@ _CLASSES = {
     "tac": "tac.TAC",
     "turtle": "turtle.TURTLE",
     "pro-dsc": "prodsc.PRODSC",
+    "umap-k-means": "umap_kmeans.UMAPKMeans",
+    "hdbscan": "hdbscan.HDBSCAN",
+    "evoc": "evoc.EVoC",
 }
 
 __all__ = ["METHODS", "make", *sorted(path.partition(".")[2] for path in _CLASSES.values())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from dataclasses import KW_ONLY, dataclass
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import torch
 from safetensors.numpy import load_file, save_file
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cgmcr2._arrays import unit_rows
 from cgmcr2._files import replacing, write_json
 from cgmcr2._random import seed_from
 from cgmcr2.features.sources import FeatureSource, check_finite, load_feature_file, read_rows
@@ -38,7 +41,7 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     parameters; the generated ``__init__`` stores them unchanged, as scikit-learn requires. Subclasses implement
 
     - ``_fit(X, seed) -> labels`` for ``X (n, D)``, float32 and finite, with n >= 2 and n >= k;
-    - ``_predict(X) -> labels`` of new rows, or ``can_predict = False``;
+    - ``_predict(X) -> labels`` of new rows;
     - ``_state() -> arrays`` and ``_restore(arrays)``: everything that ``_predict`` needs, as named arrays.
 
     Parameters
@@ -60,7 +63,7 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     name: ClassVar[str]  # key in METHODS, and the name shown in tables
     reference: ClassVar[str]  # the paper that proposed the method
-    can_predict: ClassVar[bool] = True  # False if the method clusters the training rows only
+    requires: ClassVar[str] = ""  # module of an optional dependency, from the extra "compare"
 
     n_clusters: int = 10
     _: KW_ONLY
@@ -77,10 +80,6 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Int64:
         """Return the cluster (n,) of each row of ``X``."""
         check_is_fitted(self, "labels_")
-        if not self.can_predict:
-            raise ValueError(
-                f"{self.name} cannot predict the clusters of new rows; use fit_predict on all rows together."
-            )
         return np.asarray(self._predict(self._read(X)), dtype=np.int64)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -154,3 +153,62 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "labels_")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CentroidBaseline(Baseline):
+    """Base class of methods that label the training rows only. Subclasses implement
+
+    - ``_fit_rows(U, seed) -> labels`` for unit rows ``U (n, D)``; -1 marks noise.
+
+    Noise and new rows are assigned to the centroid of largest cosine similarity, so that every row has a cluster.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (number of clusters found, D)
+        Means of the unit rows of each cluster, without noise, scaled to unit length.
+    noise_ : float
+        Fraction of the training rows that the method left without a cluster.
+    """
+
+    def _fit_rows(self, U: Float32, seed: int) -> Int64:
+        raise NotImplementedError
+
+    def _fit(self, X: Float32, seed: int) -> Int64:
+        U = unit_rows(X)
+        labels = np.asarray(self._fit_rows(U, seed), dtype=np.int64)
+        noise = labels < 0
+        self.noise_ = float(noise.mean())
+        if noise.all():
+            labels, noise = np.zeros_like(labels), np.zeros_like(noise)
+        labels[~noise] = np.unique(labels[~noise], return_inverse=True)[1]
+        self.cluster_centers_ = centroids(U[~noise], labels[~noise])
+        labels[noise] = self._predict(U[noise])
+        return labels
+
+    def _predict(self, X: Float32) -> Int64:
+        return np.asarray((unit_rows(X) @ self.cluster_centers_.T).argmax(axis=1))
+
+    def _state(self) -> Arrays:
+        return {"cluster_centers_": self.cluster_centers_}
+
+    def _restore(self, arrays: Arrays) -> None:
+        self.cluster_centers_ = arrays["cluster_centers_"]
+
+
+def centroids(U: Float32, labels: Int64) -> Float32:
+    """Mean of the rows of ``U (n, D)`` with each label 0 to k - 1, as unit rows (k, D).
+
+    >>> centroids(np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 3.0]]), np.array([0, 1, 1])).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    n, k = len(U), int(labels.max()) + 1
+    indicator = sp.csr_array((np.ones(n, dtype=U.dtype), (labels, np.arange(n))), shape=(k, n))
+    return unit_rows(indicator @ U)  # (k, n) x (n, D) -> (k, D)
+
+
+def missing_package(method: type[Baseline]) -> str:
+    """Why ``method`` cannot run on this machine, or an empty string if its optional dependency is installed."""
+    if not method.requires or importlib.util.find_spec(method.requires):
+        return ""
+    return f"needs the package {method.requires}; install it with: pip install 'cgmcr2[compare]'"

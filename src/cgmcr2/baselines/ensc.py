@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import sklearn.cluster
 
-from cgmcr2._arrays import unit_rows
 from cgmcr2.graphs.self_expression import affinity, self_expression
 from cgmcr2.graphs.spectral import spectral_embedding
 
-from .base import Baseline, Float32, Int64
+from .base import CentroidBaseline, Float32, Int64
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class EnSC(Baseline):
+class EnSC(CentroidBaseline):
     r"""Elastic net subspace clustering with the oracle-based active set algorithm (ORGEN).
 
     For each unit row :math:`x_j` of ``X (n, D)``, solve
@@ -29,7 +28,7 @@ class EnSC(Baseline):
     the active set. When no row joins, the solution is optimal for all n rows, up to the tolerances below. The cost is
     about ``n^2 D``.
 
-    EnSC clusters the training rows only and cannot predict new ones.
+    EnSC clusters the training rows only; new rows are assigned to the nearest centroid of the features.
 
     Differences from the authors' code: rows are processed in blocks; the elastic nets are solved by scikit-learn's
     coordinate descent on cached Gram matrices (theirs: SPAMS, or scikit-learn's lasso, which supports tau = 1 only), to
@@ -63,7 +62,6 @@ class EnSC(Baseline):
 
     name = "ensc"
     reference = "You, Li, Robinson and Vidal, Oracle Based Active Set Algorithm for Scalable EnSC, CVPR 2016"
-    can_predict = False
 
     tau: float = 0.9
     beta: float = 10.0
@@ -73,13 +71,13 @@ class EnSC(Baseline):
     max_rounds: int = 20
     n_init: int = 10
 
-    def _fit(self, X: Float32, seed: int) -> Int64:
+    def _fit_rows(self, U: Float32, seed: int) -> Int64:
         if not 0 < self.tau <= 1 or self.beta <= 0:
             raise ValueError(
                 f"tau must be above 0 and at most 1, and beta above 0, but they are {self.tau} and {self.beta}."
             )
         C = self_expression(
-            unit_rows(X),
+            U,
             self.tau,
             self.beta,
             relative=self.relative,

@@ -7,7 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from cgmcr2.experiments.choices import CompareProtocol
+
 from . import options
+from .choices import metavar
 from .output import print_json
 from .parameters import parse_value
 
@@ -15,6 +18,7 @@ EPILOG = """\b
 Examples:
   cgmcr2 compare features.npz -k 10 -o comparison
   cgmcr2 compare features.npz -k 10 --methods auto,k-means -o comparison
+  cgmcr2 compare features.npz -k 10 --protocol all -o comparison-all
   cgmcr2 compare features.npz -k 10 --set spectral.s=30 --json -o comparison
   cgmcr2 compare cifar10 --data DIR --encoder bundled -o comparison
 """
@@ -47,6 +51,14 @@ def compare(
     labels: Annotated[
         str, typer.Option("--labels", metavar="NAME", help="Label array in the file, used for scores only.")
     ] = "labels",
+    protocol: Annotated[
+        CompareProtocol,
+        typer.Option(
+            "--protocol",
+            metavar=metavar(CompareProtocol),
+            help="unseen: fit split 0, predict split 1; all: fit both splits, score split 1.",
+        ),
+    ] = "unseen",
     data: options.Data = None,
     download: options.Download = False,
     encoder: Annotated[
@@ -86,6 +98,7 @@ def compare(
         methods=split_names(methods),
         seeds=seeds,
         settings=parse_method_settings(settings or []),
+        protocol=protocol,
         labels=labels,
         limit=limit,
         in_process=in_process,

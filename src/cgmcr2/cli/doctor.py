@@ -24,6 +24,7 @@ EXTRAS = {
     "clip": ("transformers",),
     "viz": ("matplotlib", "umap"),
     "tune": ("optuna",),
+    "compare": ("evoc", "umap"),
     "table": ("pyarrow", "pandas"),
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
     "photos": ("pillow_heif",),

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cgmcr2._files import write_json, write_text
+from cgmcr2.baselines import METHODS
+from cgmcr2.baselines.base import missing_package
 from cgmcr2.features.sources import load_feature_file
 
+from .choices import CompareProtocol
 from .formats import csv_table, markdown_table
 from .job import NO_TEXT_EMBEDDINGS, Job, JobResult, complete_settings, method_names, text_embeddings
 from .plotting import COLORS, MARKERS, new_figure, save_figure
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCORES = {"acc": "ACC", "nmi": "NMI", "ari": "ARI"}
-MEASURES = (*SCORES, "silhouette", "seconds", "memory_mb")  # keys of a run's result
+MEASURES = (*SCORES, "silhouette", "clusters", "seconds", "memory_mb")  # keys of a run's result
+NUMBERS = {"clusters": 0, "seconds": 1, "memory_mb": 0}  # measures without a deviation, and their decimals
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +80,10 @@ class Comparison:
         for row in table:
             mark = f"({protocols.index(row.protocol) + 1}) " if row.protocol else ""
             percentages = [_percent(row.measures.get(name), row.seeds) for name in columns]
-            costs = [_number(row.measures.get("seconds"), 1), _number(row.measures.get("memory_mb"), 0)]
-            cells.append([row.method, str(row.seeds), *percentages, *costs, f"{mark}{row.note}".strip()])
+            numbers = [_number(row.measures.get(name), digits) for name, digits in NUMBERS.items()]
+            cells.append([row.method, str(row.seeds), *percentages, *numbers, f"{mark}{row.note}".strip()])
         header = ["method", "seeds", *(f"{title} %" for title in columns.values())]
-        header += ["seconds", "memory, MB", "protocol"]
+        header += ["clusters", "seconds", "memory, MB", "protocol"]
         lines = [markdown_table(header, cells, align=f"l{'r' * (len(header) - 2)}l"), ""]
         lines += [f"({i}) {protocol}; mean ± std over the seeds" for i, protocol in enumerate(protocols, 1)]
         if not has_scores:
@@ -90,7 +94,7 @@ class Comparison:
 
     def csv(self) -> str:
         """Return the table as CSV, with scores from 0 to 1 and two columns per measure: mean and std."""
-        names = [*SCORES, "silhouette", "seed_ari", "seconds", "memory_mb"]
+        names = [*SCORES, "silhouette", "seed_ari", *NUMBERS]
         header = ["method", "seeds", *(f"{name}_{kind}" for name in names for kind in ("mean", "std"))]
         rows = []
         for row in self.summaries():
@@ -153,6 +157,7 @@ def compare(
     methods: Sequence[str] = ("all",),
     seeds: int = 3,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
+    protocol: CompareProtocol = "unseen",
     labels: str = "labels",
     limit: float | None = None,
     in_process: bool = False,
@@ -160,8 +165,7 @@ def compare(
 ) -> Comparison:
     """Run methods on a feature file and save their results in ``folder``. Finished runs are not repeated.
 
-    If the file has a split, a method is fitted on split 0 and predicts split 1; a method that cannot predict new rows
-    is fitted on split 1. Without a split, all rows are fitted and labelled.
+    If the file has a split, split 1 is scored. Without a split, all rows are fitted and scored.
 
     Parameters
     ----------
@@ -172,12 +176,15 @@ def compare(
     folder : path
         Output folder. A run is repeated if its settings, including defaults, have changed since.
     methods : sequence of str
-        Names of methods. ``"all"`` stands for ``auto`` and every baseline, without the presets ``paper`` and
-        ``reference``.
+        Names of methods. ``"all"`` stands for ``auto``, ``consensus`` and every baseline, without the presets
+        ``paper`` and ``reference``.
     seeds : int
         Runs per method, with seeds 0, 1, ...
     settings : mapping of str to mapping
         Settings by method, which replace the defaults.
+    protocol : {"unseen", "all"}
+        "unseen" fits split 0 and predicts split 1. "all" fits both splits and scores the labels of split 1, as for a
+        fixed collection of images.
     labels : str
         Name of the label array in the file. Labels are used for scores only.
     limit : float, optional
@@ -200,15 +207,25 @@ def compare(
     folder = Path(folder)
     source = str(Path(features).resolve())
     request = {"features": source, "shape": list(file.features.shape), "n_clusters": n_clusters, "labels": labels}
-    _claim_folder(folder, request)
-    skipped = {}
+    _claim_folder(folder, {**request, "protocol": protocol})
+    skipped = {name: reason for name in names if name in METHODS and (reason := missing_package(METHODS[name]))}
+    names = [name for name in names if name not in skipped]
     if "tac" in names and "text" not in method_settings.get("tac", {}) and text_embeddings(source) is None:
         skipped["tac"] = NO_TEXT_EMBEDDINGS
         names.remove("tac")
-    n, D = len(file.rows("train")) or len(file.rows("all")), file.features.shape[1]
+    n, D = len(file.rows("all" if protocol == "all" else "train")) or file.features.shape[0], file.features.shape[1]
     del file  # each run loads the file itself
     jobs = [
-        Job(source, method, seed, n_clusters, method_settings.get(method, {}), labels, str(folder.resolve()))
+        Job(
+            source,
+            method,
+            seed,
+            n_clusters,
+            method_settings.get(method, {}),
+            labels,
+            str(folder.resolve()),
+            fit_all=protocol == "all",
+        )
         for seed in range(seeds)
         for method in names
     ]
@@ -241,7 +258,7 @@ def _claim_folder(folder: Path, request: dict[str, Any]) -> None:
     if path.exists():
         if json.loads(path.read_text(encoding="utf-8")) != request:
             raise ValueError(
-                f"{folder} holds a comparison of other features, clusters or labels; choose another folder."
+                f"{folder} holds a comparison of other features, clusters, labels or protocol; choose another folder."
             )
     elif folder.exists() and any(path.name != "features" for path in folder.iterdir()):  # embeddings of the command
         raise ValueError(f"{folder} is not empty and holds no comparison; choose a new folder.")

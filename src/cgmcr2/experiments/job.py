@@ -18,6 +18,7 @@ import numpy.typing as npt
 from cgmcr2._files import replacing, write_json
 from cgmcr2._random import sample_rows
 from cgmcr2.baselines import METHODS, make
+from cgmcr2.consensus import ConsensusClustering
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import score_labels
 from cgmcr2.features.sources import FeatureFile, load_feature_file, read_rows
@@ -26,6 +27,7 @@ from cgmcr2.training import PRESETS, Settings, resolve, train
 from .choices import Part
 
 SILHOUETTE_ROWS = 2000  # sample size, because the silhouette compares all pairs of rows
+CONSENSUS = "consensus"  # name of ConsensusClustering, the initial partition of CgMCR² alone
 NO_TEXT_EMBEDDINGS = "needs text embeddings of nouns: an array 'text' in the .npz, or the setting tac.text=FILE"
 
 Int64 = npt.NDArray[np.int64]
@@ -46,6 +48,7 @@ class Job:
     name: str = ""  # unique key; default: METHOD-SEED
     title: str = ""  # displayed name; default: the method
     part: Part = "test"  # rows to score
+    fit_all: bool = False  # fit the test rows too, if they are scored and the file has a split
     max_rows: int = 0  # maximum number of rows to fit, and to score; 0: no limit
     spectral: bool = False  # also score spectral clustering of CgMCR²'s embedding
     timing_batch: int = 0  # time iterations at this batch size instead of scoring; 0: fit and score
@@ -67,13 +70,12 @@ def run_job(job: Job) -> JobResult:
         return time_iterations(job, file)
     fit_rows, test_rows, protocol = _select_rows(job, file)
     model = _make_model(job)
-    if fit_rows is not test_rows and not getattr(model, "can_predict", True):
-        fit_rows = test_rows
-        protocol = f"fitted and labelled split 1 ({len(test_rows):,} rows), because it cannot predict new rows"
     X = read_rows(file.features, test_rows)
     X_fit = X if fit_rows is test_rows else read_rows(file.features, fit_rows)
+    scored = np.isin(fit_rows, test_rows)  # fitted rows to score; none if the test rows are unseen
     start = time.perf_counter()
-    predicted: Int64 = model.fit(X_fit).labels_ if X_fit is X else model.fit(X_fit).predict(X)
+    model.fit(X_fit)
+    predicted: Int64 = model.labels_[scored] if scored.any() else model.predict(X)
     seconds = time.perf_counter() - start
     with replacing(Path(job.output) / "labels" / f"{job.key}.npy") as temporary:
         np.save(temporary, predicted)
@@ -101,6 +103,9 @@ def _select_rows(job: Job, file: FeatureFile) -> tuple[Int64, Int64, str]:
         return rows, rows, f"fitted and labelled all rows ({len(rows):,} rows)"
     if job.part == "train":
         return fit_rows, fit_rows, f"fitted and labelled split 0 ({len(fit_rows):,} rows)"
+    if job.fit_all:
+        rows = np.sort(np.concatenate([fit_rows, test_rows]))
+        return rows, test_rows, f"fitted on all rows ({len(rows):,} rows), scored on split 1 ({len(test_rows):,} rows)"
     protocol = f"fitted on split 0 ({len(fit_rows):,} rows), predicted split 1 ({len(test_rows):,} rows)"
     return fit_rows, test_rows, protocol
 
@@ -136,6 +141,8 @@ def _resolve(job: Job, shape: tuple[int, ...], settings: dict[str, Any]) -> Sett
 def _make_model(job: Job) -> Any:
     if job.method in PRESETS:
         return CgMCR2(job.n_clusters, preset=job.method, random_state=job.seed, settings=job.settings)
+    if job.method == CONSENSUS:
+        return ConsensusClustering(job.n_clusters, random_state=job.seed, **job.settings)
     settings = dict(job.settings)
     if job.method == "tac" and "text" not in settings:
         settings["text"] = text_embeddings(job.features)
@@ -202,8 +209,8 @@ def attempt_job(job: Job) -> JobResult:
 
 
 def method_names() -> list[str]:
-    """Return the names of all methods: the presets of CgMCR2, then the baselines."""
-    return [*PRESETS, *METHODS]
+    """Return the names of all methods: the presets of CgMCR2, the consensus alone, then the baselines."""
+    return [*PRESETS, CONSENSUS, *METHODS]
 
 
 def main(path: Path) -> None:
