@@ -60,6 +60,12 @@ def test_similar_commands_and_options_are_suggested(capsys: pytest.CaptureFixtur
     assert "--seed" in capsys.readouterr().err.partition("--seeed")[2]
 
 
+def test_invalid_choices_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("cluster", "photos", "-k", 3, "-o", "run", "--preset", "best") == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message == "Error: Invalid value for '--preset': 'best' is not one of 'auto', 'paper', 'reference'."
+
+
 def test_completion_script(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     assert run("--show-completion", "bash") == 0

@@ -96,7 +96,7 @@ def test_an_existing_path_takes_precedence(data: Path, tmp_path: Path, capsys: p
     assert "1 image, 1 new" in capsys.readouterr().out
     assert load_feature_file("store").labels is None
     assert run("embed", "mnist", "--data", "data", "-o", "other") == 2
-    assert "but 'mnist' is an existing path; omit data=." in capsys.readouterr().err
+    assert "but 'mnist' is an existing path; omit it." in capsys.readouterr().err
 
 
 def test_compare_uses_the_labels_and_the_number_of_classes(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +112,7 @@ def test_compare_uses_the_labels_and_the_number_of_classes(data: Path, capsys: p
 def test_reproduce_embeds_missing_features(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["reproduce", "table-5", "--data", "data", "--features", "store", "--seeds", 1, "-o", "out", "-q"]
     small = ["--set", "hidden_dim=16", "--set", "warmup_epochs=1", "--set", "finetune_epochs=1"]
-    small += ["--set", "scan.min_steps=1", "--set", "cpp.epochs=1", "--set", "cpp.hidden_dim=16"]
+    small += ["--set", "scan.max_steps=1", "--set", "cpp.max_steps=1", "--set", "cpp.hidden_dim=16"]
     assert run(*words, *small, "--encoder", "stripes", "--in-process") == 0
     shown = capsys.readouterr().out
     assert "MNIST: stripes" in shown
@@ -123,10 +123,10 @@ def test_reproduce_embeds_missing_features(data: Path, tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["mnist"], "'mnist' is a data set name; pass its folder as data=..."),
+        (["mnist"], "'mnist' is a data set name; give the folder of its files with data (--data)."),
         (["mnist", "--data", "nowhere"], "MNIST needs train-images-idx3-ubyte.gz"),
         (["photos"], "There is no file or folder 'photos'"),
-        (["photos", "--data", "data"], "but 'photos' is not one; omit data=."),
+        (["photos", "--data", "data"], "but 'photos' is not one; omit it."),
     ],
 )
 def test_user_errors_are_one_sentence(

@@ -23,14 +23,14 @@ def test_existing_path_takes_precedence_over_a_data_set(tmp_path: Path, monkeypa
     assert catalog.ids == ["a.png"]
     assert dataset is None
     with pytest.raises(
-        ValueError, match=r"data= is only for data set names .* but 'mnist' is an existing path; omit data="
+        ValueError, match=r"data \(--data\) is only for data set names .* but 'mnist' is an existing path; omit it"
     ):
         open_images("mnist", "data")
 
 
 def test_data_set_needs_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="'mnist' is a data set name; pass its folder as data="):
+    with pytest.raises(ValueError, match="'mnist' is a data set name; give the folder of its files"):
         open_images("MNIST")
     with pytest.raises(FileNotFoundError, match="MNIST needs train-images"):
         open_images("MNIST", tmp_path)

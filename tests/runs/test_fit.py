@@ -65,6 +65,19 @@ def test_non_finite_features_are_refused_before_anything_is_written(model: CgMCR
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("n_clusters", [2, "auto"])
+@pytest.mark.parametrize(
+    ("rows", "sentence"), [(0, "The features have no rows"), (1, "One row cannot be clustered; give at least 2.")]
+)
+def test_too_few_rows_are_one_sentence(
+    model: CgMCR2, tmp_path: Path, n_clusters: int | str, rows: int, sentence: str
+) -> None:
+    np.save(tmp_path / "x.npy", np.ones((rows, 4), dtype=np.float32))
+    with pytest.raises(ValueError, match=sentence):
+        fit_features(clone(model).set_params(n_clusters=n_clusters), tmp_path / "x.npy", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_choose_clusters_writes_its_choice(features: Path, tmp_path: Path) -> None:
     choice = choose_clusters(features, tmp_path, most=6)
     assert choice.chosen == 3

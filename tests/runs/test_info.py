@@ -43,3 +43,5 @@ def test_a_damaged_or_newer_file_is_one_sentence(tmp_path: Path, change: dict[st
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"is not a run folder: it has no run\.json; make one with"):
         RunInfo.read(path)
+    with pytest.raises(FileNotFoundError, match="There is no folder nowhere; give the folder that cgmcr2 cluster or"):
+        RunInfo.read(Path("nowhere") / "run.json")

@@ -64,6 +64,14 @@ class Command(TyperCommand):
         """Return the words of the usage line, with required arguments as ``SOURCE`` instead of ``{SOURCE}``."""
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line, without pydantic's prefix in messages about invalid values."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; Ctrl-C ends it with exit code 130."""
         try:

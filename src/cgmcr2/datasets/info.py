@@ -35,7 +35,7 @@ class DatasetInfo:
     homepage: str
     folders: tuple[str, ...]  # subfolders of the root, searched before the root itself; downloads go to the first
     downloads: tuple[Download, ...] = ()
-    obtain: str = "enable download (download=True), or copy the official files there"  # completes an error message
+    obtain: str = "enable download (--download), or copy the official files there"  # completes an error message
 
     @property
     def rows(self) -> int:

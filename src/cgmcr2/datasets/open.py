@@ -48,19 +48,19 @@ def open_images(
     >>> open_images("cifar10")
     Traceback (most recent call last):
     ...
-    ValueError: 'cifar10' is a data set name; pass its folder as data=...
+    ValueError: 'cifar10' is a data set name; give the folder of its files with data (--data).
     """
     if os.path.lexists(source) or not is_dataset(source):
         if data is not None:
             names = ", ".join(info.name for info in list_datasets())
             kind = "an existing path" if os.path.lexists(source) else "not one"
             raise ValueError(
-                f"data= is only for data set names ({names}), but {os.fspath(source)!r} is {kind}; omit data=."
+                f"data (--data) is only for data set names ({names}), but {os.fspath(source)!r} is {kind}; omit it."
             )
         return Catalog.from_source(source, exclude=exclude), None
     name = dataset_info(os.fspath(source)).name
     if data is None:
-        raise ValueError(f"{name!r} is a data set name; pass its folder as data=...")
+        raise ValueError(f"{name!r} is a data set name; give the folder of its files with data (--data).")
     dataset = load_dataset(name, data, download=download)
     return dataset.catalog, dataset
 

@@ -184,6 +184,8 @@ def embed_images(catalog: Catalog, encoder: str, store: Path, errors: Path, prog
 
 def select_part(file: FeatureFile, part: str) -> tuple[FeatureSource, list[str], str]:
     """The rows of a part ("train", "test" or "all") of a feature file, their ids, and the part's name."""
+    if not file.features.shape[0]:
+        raise ValueError("The features have no rows; give at least 2.")
     rows = file.rows(part)
     if not len(rows):
         raise ValueError(f"The features have no rows in {PARTS[part]}; choose another part.")
@@ -215,6 +217,9 @@ def _fit(
         run.remove_checkpoints()
         choice = Choice.from_dict(run.info.choice) if run.info.choice else None
         return RunResult(run, run.clustering, choice)
+    if len(ids) < 2:
+        noun = "image" if request.encoder_name else "row"
+        raise ValueError(f"One {noun} cannot be clustered; give at least 2.")
     model.resolve_settings(*source.shape)  # reject invalid input before anything is written
     if earlier is None:
         if replaces:  # an unfinished run

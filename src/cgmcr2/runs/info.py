@@ -66,6 +66,10 @@ class RunInfo:
     def read(cls, path: Path) -> RunInfo:
         """Read ``run.json``."""
         if not path.is_file():
+            if not path.parent.exists():
+                raise FileNotFoundError(
+                    f"There is no folder {path.parent}; give the folder that cgmcr2 cluster or fit wrote."
+                )
             raise FileNotFoundError(
                 f"{path.parent} is not a run folder: it has no run.json; make one with cgmcr2 cluster or cgmcr2 fit."
             )
