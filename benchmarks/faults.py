@@ -1,6 +1,6 @@
 """Fault injection at scale: damaged files, ``kill -9``, a full disk and small random sets of photos.
 
-    python benchmarks/faults.py mutate --count 2000   # damaged files of runs and stores, all commands that read them
+    python benchmarks/faults.py mutate --count 2000   # damaged files of runs and stores, four commands each
     python benchmarks/faults.py kill --count 500      # commands killed at random moments, then repeated
     python benchmarks/faults.py disk --count 50       # needs root: mounts a small tmpfs
     python benchmarks/faults.py draws --count 200 --photos DIR   # cluster -k auto on 2 to 60 random photos
@@ -65,16 +65,19 @@ def words(command: str, photos: Path, work: Path) -> list[object]:
     }[command]
 
 
-def in_child(command: list[object]) -> int:
-    """Fork, run a command quietly in the child, and return its process id."""
+def in_child(command: list[object], messages: Path | None = None) -> int:
+    """Fork, run a command quietly in the child, and return its process id; its messages go to a file, if given."""
     child = os.fork()
     if child:
         return child
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 1)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+    if messages:
+        os.dup2(os.open(messages, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     code = 99
-    with contextlib.suppress(BaseException):
+    try:
         code = run(*command, "-q")
+    except BaseException:
+        traceback.print_exc()
     os._exit(code)
 
 
@@ -160,8 +163,8 @@ def _run_killed(name: str, photos: Path, work: Path, rng: random.Random, seconds
     return code
 
 
-def mutations(count: int, seed: int, base: Path) -> Iterator[str]:
-    """Damage files of runs and stores, and run all commands that read them on each copy."""
+def mutations(count: int, seed: int, base: Path, commands: int) -> Iterator[str]:
+    """Damage files of runs and stores, and run a random sample of the commands that read them on each copy."""
     rng = random.Random(seed)
     photos = make_photos(base / "photos")
     targets = make_targets(photos, QUICK, base / "targets")
@@ -170,13 +173,15 @@ def mutations(count: int, seed: int, base: Path) -> Iterator[str]:
     for number in range(count):
         name, file = files[number % len(files)]
         faults[name].append((file, rng.choice(MUTATIONS), rng.randrange(2**31)))
-    commands = 0
     for name, target in targets.items():
-        for failure in inject(target, base / "work", faults[name]):
+        sample = min(commands, len(target.commands))
+        for failure in inject(target, base / "work", faults[name], sample):
             yield f"{name}: {failure}"
-        commands += len(faults[name]) * len(target.commands)
-        print(f"{name}: {len(faults[name])} mutations of {len(target.files())} files", flush=True)
-    print(f"{count} mutations, {commands} commands")
+        print(
+            f"{name}: {len(faults[name])} mutations of {len(target.files())} files, "
+            f"{sample} of {len(target.commands)} commands each",
+            flush=True,
+        )
 
 
 class RememberingEncoder:
@@ -238,7 +243,7 @@ def disk(count: int, seed: int, base: Path) -> Iterator[str]:
     photos = make_photos(base / "photos")
     undisturbed = base / "large" / "0"  # as deep as the trials: the page links to the images by a relative path
     undisturbed.mkdir(parents=True)
-    assert wait(in_child(words("cluster", photos, undisturbed))) == 0
+    assert run(*words("cluster", photos, undisturbed), "-q") == 0
     reference = content(undisturbed / "run")
     size = sum(map(len, reference.values()))
     mount = base / "small"
@@ -252,16 +257,11 @@ def disk(count: int, seed: int, base: Path) -> Iterator[str]:
             ballast = mount / "ballast"
             free = shutil.disk_usage(mount).free
             ballast.write_bytes(bytes(max(0, free - rng.randrange(1, 2 * size))))
-            process = subprocess.run(
-                [sys.executable, __file__, "_run", *map(str, words("cluster", photos, work))],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if process.returncode:
+            if wait(in_child(words("cluster", photos, work), base / "messages")):
                 full += 1
-                if "Traceback" in process.stderr or "No space left" not in process.stderr:
-                    yield f"full disk: {process.stderr.strip()[-300:]}"
+                messages = (base / "messages").read_text()
+                if "Traceback" in messages or "No space left" not in messages:
+                    yield f"full disk: {messages.strip()[-300:]}"
             ballast.unlink()
             if wait(in_child(words("cluster", photos, work))) != 0 or content(work / "run") != reference:
                 yield f"trial {trial}: another result after space was freed"
@@ -272,16 +272,15 @@ def disk(count: int, seed: int, base: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["_run"]:
-        sys.exit(run(*sys.argv[2:], "-q"))
     modes: dict[str, Callable[..., Iterator[str]]] = {"mutate": mutations, "kill": kill, "disk": disk, "draws": draws}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mode", choices=modes)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--photos", type=Path, help="folder of photos for draws")
+    parser.add_argument("--commands", type=int, default=4, help="commands per mutation, drawn at random")
     arguments = parser.parse_args()
-    extra = {"photos": arguments.photos} if arguments.mode == "draws" else {}
+    extra = {"draws": {"photos": arguments.photos}, "mutate": {"commands": arguments.commands}}.get(arguments.mode, {})
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
         for failure in modes[arguments.mode](arguments.count, arguments.seed, Path(folder), **extra):
