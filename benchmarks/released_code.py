@@ -183,7 +183,7 @@ def main() -> None:
     parser.add_argument("--hidden-dim", type=int, default=4096)
     parser.add_argument("--epochs", type=int, default=20, help="of both stages; half of them are the warm-up")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--runs", type=Path, default=Path("released_code.jsonl"), help="log to which runs are appended")
+    parser.add_argument("--runs", type=Path, default=Path("released_code.jsonl"), help="log of runs; it is resumed")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     options = Options(
@@ -191,21 +191,22 @@ def main() -> None:
     )
     y = load(arguments.features)[2]
     k = len(np.unique(y))
+    finished = [json.loads(line) for line in arguments.runs.read_text().splitlines()] if arguments.runs.exists() else []
     for seed in range(arguments.seeds):
         for method in arguments.methods:
-            start = time.perf_counter()
-            predicted, skipped = METHODS[method](arguments.features, k, seed, options)
-            scores = {name: round(value, 4) for name, value in score_labels(y, predicted)._asdict().items()}
             run = {
                 "set": arguments.features.stem,
                 "method": method,
                 "seed": seed,
                 "hidden_dim": options.hidden_dim,
                 "epochs": options.epochs,
-                **scores,
-                "skipped": skipped,
-                "seconds": round(time.perf_counter() - start),
             }
+            if any(run.items() <= one.items() for one in finished):
+                continue
+            start = time.perf_counter()
+            predicted, run["skipped"] = METHODS[method](arguments.features, k, seed, options)
+            run |= {name: round(value, 4) for name, value in score_labels(y, predicted)._asdict().items()}
+            run["seconds"] = round(time.perf_counter() - start)
             print(json.dumps(run), flush=True)
             with arguments.runs.open("a") as file:
                 file.write(json.dumps(run) + "\n")
