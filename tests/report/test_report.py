@@ -61,6 +61,23 @@ def test_page_holds_the_data_of_the_run(tmp_path: Path) -> None:
     assert all((image["src"] or "").startswith("data:image/png;base64,") for image in images)
 
 
+def test_near_duplicates_on_the_page(tmp_path: Path) -> None:
+    groups = np.arange(60)
+    groups[[5, 7, 9]], groups[50] = 3, 2
+    c = Clustering(clustering().ids, clustering().labels, groups=groups)
+    page, data, _ = read_page(write_report(c, tmp_path / "report.html"))
+    assert data["duplicates"] == [[3, 5, 7, 9], [2, 50]]
+    assert "6 rows in 2 groups" in page.text
+    assert "This page lists" not in page.text
+    limits = PageLimits(rows=6, thumbnails=5)
+    page, data, _ = read_page(write_report(c, tmp_path / "sample.html", limits=limits))
+    assert len(data["duplicates"]) < 2
+    assert f"This page lists {len(data['duplicates'])} groups" in page.text
+    page, data, _ = read_page(write_report(clustering(), tmp_path / "none.html"))
+    assert data["duplicates"] == []
+    assert "duplicate" not in page.text
+
+
 def test_content_security_policy_admits_only_the_script_and_style_of_the_page(tmp_path: Path) -> None:
     path = write_report(clustering(), tmp_path / "report.html")
     text = path.read_text(encoding="utf-8")

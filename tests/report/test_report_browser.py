@@ -97,6 +97,7 @@ def test_clusters_show_their_thumbnails(page: Any) -> None:
     assert page.run("document.querySelectorAll('#cluster-list > li:first-child .strip.typical .tile').length") == 7
     assert page.run("document.querySelector('#cluster-list').textContent.includes('</script><script>window.hacked')")
     assert page.run("document.title").startswith("130 images in 4 clusters")
+    assert page.run("$('duplicates') === null && document.querySelector('.badge') === null")
 
 
 def test_cluster_details(page: Any) -> None:
@@ -169,6 +170,53 @@ def test_large_cluster_of_which_the_page_holds_a_sample(browser: Any, many_image
     about = browser.run("$('detail-about').textContent")
     assert f"Pictures of {tiles} of 150; {names} others are listed below by name. The file labels.csv lists" in about
     assert browser.run("document.documentElement.scrollWidth") <= 390
+    assert browser.problems == []
+
+
+@pytest.fixture(scope="module")
+def with_copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty images in two clusters; each of the first 15 has a near-duplicate, and the second one has ten more."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "photos").mkdir()
+    for number in range(40):
+        Image.new("RGB", (16, 16), (number * 6, 80, 160)).save(folder / "photos" / f"IMG {number:03}.png")
+    catalog = Catalog.from_source(folder / "photos")
+    groups = np.arange(40)
+    groups[15:30], groups[30:40] = np.arange(15), 1
+    labels = np.where(np.arange(40) < 30, np.arange(40) % 15, 1) % 2
+    labels[15] = 1  # in another cluster than the first image of its group
+    c = Clustering(catalog.ids, labels, embedding=np.random.default_rng(0).standard_normal((40, 4)), groups=groups)
+    return write_report(c, folder / "report.html", images=catalog, map_method="pca")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_groups_of_near_duplicates(browser: Any, with_copies: Path, width: int) -> None:
+    browser.open(with_copies, width=width)
+    assert "15groups of near-duplicates" in browser.run("document.querySelector('.figures').textContent")
+    assert "40 images in 15 groups, largest first" in browser.run("$('duplicates').textContent")
+    titles = "[...document.querySelectorAll('#group-list > li')].map(li => li.querySelector('.title').textContent)"
+    assert browser.run(titles)[:2] == ["12 imagesCluster 1", "2 imagesin 2 clusters"]
+    assert browser.run("document.querySelectorAll('#group-list > li').length") == 10
+    browser.click("#groups-pager button:last-child")
+    assert browser.run("document.querySelectorAll('#group-list > li').length") == 5
+    browser.click("#groups-pager button:first-child")
+    browser.click("#group-list > li:first-child .tile")
+    assert browser.run("$('viewer-position').textContent") == "1 / 12"
+    assert "Near-duplicates11 others" in browser.run("$('viewer-details').textContent")
+    browser.press("Escape")
+    assert browser.run(f"document.documentElement.scrollWidth <= {width}")
+    assert browser.problems == []
+
+
+def test_badges_of_near_duplicates(browser: Any, with_copies: Path) -> None:
+    browser.open(with_copies)
+    tiles = "[...document.querySelectorAll('#cluster-list > li:first-child .strip.typical .tile')]"
+    groups = browser.run(tiles + ".map(tile => groupOf.get(data.ids.indexOf(tile.title))[0])")
+    assert len(groups) == len(set(groups)) == 7  # a group is shown once in the overview
+    index = browser.run("data.duplicates[0][0]")
+    description = f"tile({index}, [{index}]).getAttribute('aria-label')"
+    assert browser.run(description).endswith(", one of 12 near-duplicates")
+    assert browser.run(f"tile({index}, [{index}]).querySelector('.badge').textContent") == "\xd712"
     assert browser.problems == []
 
 

@@ -97,6 +97,17 @@ def row_data(clustering: Clustering, rows: NDArray[np.int64]) -> dict[str, Any]:
     }
 
 
+def duplicate_groups(clustering: Clustering, page_index: Mapping[int, int]) -> list[list[int]]:
+    """Groups of near-duplicates, largest first, by their indices on the page; those with one member there are left out.
+
+    >>> c = Clustering(["a", "b", "c", "d", "e"], [0] * 5, groups=[0, 1, 0, 1, 1])
+    >>> duplicate_groups(c, {row: row for row in range(5)})
+    [[1, 3, 4], [0, 2]]
+    """
+    groups = [[page_index[row] for row in rows.tolist() if row in page_index] for rows in clustering.duplicates()]
+    return sorted((group for group in groups if len(group) > 1), key=lambda group: -len(group))
+
+
 def headline(n: int, k: int, item: str) -> str:
     """Heading of the page.
 

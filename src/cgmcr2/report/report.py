@@ -87,7 +87,9 @@ def write_report(
         "map": None,
         **page_data.cluster_data(clustering, summaries, page_index),
         **page_data.row_data(clustering, listed),
+        "duplicates": page_data.duplicate_groups(clustering, page_index),
     }
+    duplicates = clustering.duplicates()
     if clustering.embedding is not None:
         positions = project(clustering.embedding[listed], map_method, seed=seed)
         data["map"] = page_data.pack(np.clip(positions, 0, 1) * 65535)
@@ -105,6 +107,9 @@ def write_report(
         has_thumbnails=bool(encoded),
         has_map=data["map"] is not None,
         map_name=MAP_NAMES.get(map_method, ""),
+        duplicate_groups=len(duplicates),
+        duplicates=sum(map(len, duplicates)),
+        listed_groups=len(data["duplicates"]),
         similarities=page_data.similarity_figures(clustering, features, limits.similarity_rows, seed=seed),
         similarity_rows=limits.similarity_rows,
         curves=curves(metrics),

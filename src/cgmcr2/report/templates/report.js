@@ -77,9 +77,23 @@ function caption(index) {
   return [`${probability} · or `, el("bdi", { textContent: data.names[runnerUp[index]] })];
 }
 
+const groupOf = new Map(data.duplicates.flatMap((group) => group.map((index) => [index, group])));
+
+// The first of the indices from each group of near-duplicates, and all those without a duplicate.
+function firstOfGroups(indices) {
+  const shown = new Set();
+  return indices.filter((index) => {
+    const group = groupOf.get(index) ?? index, first = !shown.has(group);
+    shown.add(group);
+    return first;
+  });
+}
+
 function tile(index, gallery, withCaption) {
-  const description = `${data.ids[index]}, ${data.names[labels[index]]}, ${percent(confidence[index])}`;
+  const copies = groupOf.get(index)?.length;
+  const description = `${data.ids[index]}, ${data.names[labels[index]]}, ${percent(confidence[index])}${copies ? `, one of ${copies} near-duplicates` : ""}`;
   const button = el("button", { type: "button", className: "tile", title: data.ids[index], "aria-label": description }, preview(index));
+  if (copies) button.append(el("span", { className: "badge", title: `One of ${copies} near-duplicates`, textContent: `×${copies}` }));
   if (withCaption) button.append(el("span", { className: "caption" }, ...caption(index)));
   button.addEventListener("click", () => view(gallery, gallery.indexOf(index)));
   return button;
@@ -152,7 +166,7 @@ function showClusters(page) {
     open.addEventListener("click", () => { location.hash = `cluster-${cluster}`; });
     const strip = (kind, n) => {
       const { tiles, all } = galleryOf(kind, cluster);
-      return el("div", { className: `strip ${kind}${hasImages ? "" : " text"}` }, ...tiles.slice(0, n).map((index) => tile(index, all)));
+      return el("div", { className: `strip ${kind}${hasImages ? "" : " text"}` }, ...firstOfGroups(tiles).slice(0, n).map((index) => tile(index, all)));
     };
     return el("li", { className: "row" }, el("div", { className: "title" }, open),
       strip("typical", 7), strip("uncertain", 5));
@@ -294,6 +308,26 @@ function showLines(page) {
   pager($("list-pager"), list.indices.length, LINES_PER_PAGE, page, showLines);
 }
 
+// ---- near-duplicates ------------------------------------------------------------------------------------------------
+
+const GROUPS_PER_PAGE = 10, TILES_PER_GROUP = 8;
+
+function showGroups(page) {
+  const shown = data.duplicates.slice(page * GROUPS_PER_PAGE, (page + 1) * GROUPS_PER_PAGE);
+  $("group-list").replaceChildren(...shown.map((group) => {
+    const members = [...new Set(group.map((index) => labels[index]))];
+    const open = el("button", { type: "button" },
+      el("span", { className: "name", textContent: count(group.length) }),
+      el("div", { className: "small" }, ...(members.length === 1 ? [el("bdi", { textContent: data.names[members[0]] })]
+        : [`in ${number(members.length)} clusters`])));
+    open.addEventListener("click", () => view(group, 0));
+    const tiles = group.slice(0, TILES_PER_GROUP).map((index) => tile(index, group));
+    return el("li", { className: "row group" }, el("div", { className: "title" }, open),
+      el("div", { className: `strip${hasImages ? "" : " text"}` }, ...tiles));
+  }));
+  pager($("groups-pager"), data.duplicates.length, GROUPS_PER_PAGE, page, showGroups);
+}
+
 // ---- the viewer -----------------------------------------------------------------------------------------------------
 
 const viewer = { indices: [], position: 0 };
@@ -320,7 +354,8 @@ function showViewer() {
     entry("Confidence", percent(confidence[index])),
     entry("Margin", percent(margin[index])),
     entry("Outlier score", percent(outlier[index])),
-    ...(runnerUp && confidence[index] < 9995 ? [entry("Second best", ...clusterName(runnerUp[index]))] : []));
+    ...(runnerUp && confidence[index] < 9995 ? [entry("Second best", ...clusterName(runnerUp[index]))] : []),
+    ...(groupOf.has(index) ? [entry("Near-duplicates", `${number(groupOf.get(index).length - 1)} other${groupOf.get(index).length === 2 ? "" : "s"}`)] : []));
   $("viewer-link").hidden = data.base === null;
   if (data.base !== null) $("viewer-link").href = originalUrl(id);
   $("viewer-position").textContent = `${number(viewer.position + 1)} / ${number(viewer.indices.length)}`;
@@ -416,5 +451,9 @@ $("filter").append(el("option", { value: "", textContent: "all" }),
   ...clusters.map((c) => el("option", { value: String(c), textContent: data.names[c] })));
 arrowKeys($("cluster-list"));
 arrowKeys($("gallery"));
+if (data.duplicates.length) {
+  arrowKeys($("group-list"));
+  showGroups(0);
+}
 sortClusters();
 showList();
