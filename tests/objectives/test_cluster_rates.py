@@ -66,3 +66,18 @@ def test_rates_by_members(m: int, all_rows: bool, chunk_bytes: int | None) -> No
     torch.testing.assert_close((rates, out.leverage, out.dZ), (expected_rates, expected_leverage, expected_dZ))
     without = rates_by_members(Z, clusters, heads, rows, members, share, ALPHA, None, all_rows, chunk_bytes=chunk_bytes)
     torch.testing.assert_close(without, rates)
+
+
+def test_rates_by_rows_do_not_depend_on_the_number_of_threads() -> None:
+    Z, weights, share = embedding(), cluster_weights(80, N), torch.rand(80, dtype=torch.float64)
+    before = torch.get_num_threads()
+    results = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        out = empty_derivatives(Z, 80)
+        rates = rates_by_rows(Z, torch.arange(80), 1, weights, share, ALPHA, out, chunk_bytes=1)
+        results.append((rates, *out))
+    torch.set_num_threads(before)
+    assert all(torch.equal(one, two) for one, two in zip(*results, strict=True))
+    expected = dense(Z, weights, share, torch.ones(80, dtype=torch.int64))
+    torch.testing.assert_close(results[1], expected)

@@ -14,15 +14,18 @@ shape (clusters, d, n) or (clusters, d, d) is allocated for all clusters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from cgmcr2._threads import map_threads
 from cgmcr2.objectives.coding_rate import log_det
 
 # Maximum buffer size of a chunk: fits the last-level cache of a CPU, and keeps a GPU busy.
 _CHUNK_BYTES = {"cpu": 2**23, "cuda": 2**28}
+_MAX_PARTS = 32  # that threads compute independently; fixed, so that rounding does not depend on the number of threads
 
 
 class Derivatives(NamedTuple):
@@ -78,21 +81,32 @@ def rates_by_rows(
     """
     n, d = Z.shape
     columns = Z.T.contiguous()
-    dZ = torch.zeros_like(columns)
+
+    def compute(chunks: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, Tensor]:
+        """Rates of the clusters of some chunks, and their part of dZ' (d, n)."""
+        dZ = torch.zeros_like(columns)
+        rates = []
+        for chunk, w, chunk_share in chunks:
+            M = _lower_half(columns, w).mul_(alpha)
+            M.diagonal(dim1=-2, dim2=-1).add_(1)
+            factor, failed = torch.linalg.cholesky_ex(M)
+            rates.append(log_det(factor, failed))
+            if out is not None:
+                inverse = torch.cholesky_inverse(factor).mT.reshape(-1, d)  # symmetric; its transpose is contiguous
+                solutions = (inverse @ columns).view(-1, d, n)  # M^-1 Z': (c d, d) x (d, n) -> (c d, n)
+                for solution, scaled in zip(solutions, w * chunk_share.unsqueeze(-1), strict=True):
+                    dZ.addcmul_(solution, scaled)  # one pass over memory; a batched sum takes three
+                out.leverage[chunk] = solutions.mul_(columns).sum(1)
+        return torch.cat(rates), dZ
+
+    chunks = list(_chunks(n * d, chunk_bytes, clusters, weights, share))
+    size = -(-len(chunks) // _MAX_PARTS) if Z.device.type == "cpu" else len(chunks)
+    parts = [chunks[start : start + size] for start in range(0, len(chunks), size)]
     rates = []
-    for chunk, w, chunk_share in _chunks(n * d, chunk_bytes, clusters, weights, share):
-        M = _lower_half(columns, w).mul_(alpha)
-        M.diagonal(dim1=-2, dim2=-1).add_(1)
-        factor, failed = torch.linalg.cholesky_ex(M)
-        rates.append(log_det(factor, failed))
+    for part_rates, dZ in map_threads(compute, parts):
+        rates.append(part_rates)
         if out is not None:
-            inverse = torch.cholesky_inverse(factor).mT.reshape(-1, d)  # symmetric; its transpose is contiguous
-            solutions = (inverse @ columns).view(-1, d, n)  # M^-1 Z': (c d, d) x (d, n) -> (c d, n)
-            for solution, scaled in zip(solutions, w * chunk_share.unsqueeze(-1), strict=True):
-                dZ.addcmul_(solution, scaled)  # one pass over memory; a batched sum takes three
-            out.leverage[chunk] = solutions.mul_(columns).sum(1)
-    if out is not None:
-        out.dZ[head] += dZ.T
+            out.dZ[head] += dZ.T
     return torch.cat(rates)
 
 
