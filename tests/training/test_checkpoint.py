@@ -31,7 +31,7 @@ def test_a_state_round_trips(small: Settings, tmp_path: Path) -> None:
     loss.backward()  # type: ignore[union-attr]
     saved.optimizer.step()
     assert saved.average is not None
-    saved.average.update_parameters(saved.network)
+    saved.average.update()
     saved.step, saved.revivals, saved.objective.gamma = 7, 2, 20.0
     Checkpoints(tmp_path, identity).save(saved)
 

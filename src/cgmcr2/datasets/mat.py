@@ -6,8 +6,6 @@ import io
 from pathlib import Path
 from typing import Any, cast
 
-from scipy.io import loadmat
-
 from cgmcr2.datasets.files import read_files
 
 
@@ -23,6 +21,8 @@ def read_mat(path: Path, name: str, *keys: str) -> list[Any]:
     >>> read_mat(file, "imagelabels.mat", "labels")[0].tolist()
     [77, 1]
     """
+    from scipy.io import loadmat  # slow to import, and most data sets do not need it
+
     data = read_files(path, [name])[name]
     try:
         content = loadmat(cast(Any, io.BytesIO(data)), squeeze_me=True)  # the type stubs accept only paths

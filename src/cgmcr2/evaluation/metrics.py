@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-from sklearn.metrics.cluster import contingency_matrix
 
 
 class Scores(NamedTuple):
@@ -46,6 +44,8 @@ def clustering_accuracy(labels_true: ArrayLike, labels_pred: ArrayLike) -> float
         raise ValueError(
             f"The true labels have shape {true.shape} and the predicted ones {pred.shape}; both must be (n,), n > 0."
         )
+    from sklearn.metrics.cluster import contingency_matrix  # slow to import, and clustering does not need it
+
     counts = contingency_matrix(true, pred)
     rows, columns = linear_sum_assignment(counts, maximize=True)
     return float(counts[rows, columns].sum() / len(true))
@@ -57,6 +57,8 @@ def score_labels(labels_true: ArrayLike, labels_pred: ArrayLike) -> Scores:
     >>> score_labels([0, 0, 1, 1], [1, 1, 0, 0])
     Scores(acc=1.0, nmi=1.0, ari=1.0)
     """
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
     acc = clustering_accuracy(labels_true, labels_pred)
     nmi = float(normalized_mutual_info_score(labels_true, labels_pred))
     return Scores(acc, nmi, float(adjusted_rand_score(labels_true, labels_pred)))

@@ -49,12 +49,20 @@ class Batches:
         self.seed = seed
         self.batch_size = batch_size
         self.neighbours = neighbours
+        # Number and content in one tuple, because a reader thread may replace it.
         self._permutation: tuple[int, Indices] = (-1, np.empty(0, dtype=np.int64))  # of the latest epoch
+        self._rows: tuple[int, Indices] = (-1, np.empty(0, dtype=np.int64))  # of the latest step
 
     def rows(self, step: int) -> Indices:
         """The rows of the batch of ``step``."""
+        latest = self._rows
+        if latest[0] != step:
+            self._rows = latest = step, self._draw(step)
+        return latest[1]
+
+    def _draw(self, step: int) -> Indices:
         epoch, position = divmod(step, self.steps_per_epoch)
-        latest = self._permutation  # epoch and permutation in one tuple: a reader thread may replace it meanwhile
+        latest = self._permutation
         if latest[0] != epoch:
             self._permutation = latest = epoch, np.random.default_rng([self.seed, epoch]).permutation(self.n)
         order = latest[1]

@@ -9,13 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from cgmcr2._random import Stream, generator, mix, sample_rows
 from cgmcr2.features.sources import FeatureSource, read_rows
-from cgmcr2.graphs.self_expression import affinity, self_expression
-from cgmcr2.graphs.spectral import spectral_clustering, spectral_embedding
 from cgmcr2.model import Network, gumbel_softmax
 
 from .settings import Settings
@@ -105,6 +102,11 @@ def cluster_rows(Z: npt.NDArray[np.float32], k: int, module: str, s: int, seed: 
     >>> sorted(set(cluster_rows(Z, 3, "k-means", 2, 0)[::3].tolist()))
     [0, 1, 2]
     """
+    from sklearn.cluster import KMeans  # slow to import, and the cluster head does not need it
+
+    from cgmcr2.graphs.self_expression import affinity, self_expression
+    from cgmcr2.graphs.spectral import spectral_clustering, spectral_embedding
+
     k, seed = min(k, len(Z)), seed % 2**32
     if module == "spectral":
         return spectral_clustering(Z, k, min(s, len(Z) - 1), seed=seed)

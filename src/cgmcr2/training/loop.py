@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cgmcr2._device import choose_device, choose_precision
 from cgmcr2._random import Stream, generator, sample_rows
+from cgmcr2._threads import torch_threads
 from cgmcr2.features.sources import FeatureSource, check_finite, read_rows
 from cgmcr2.model import Network
 
@@ -104,7 +105,8 @@ def train(
 
     inputs = checkpoints.load_precomputed()
     if inputs is None:
-        inputs = precompute(source, n_clusters, settings, seed, progress=progress)
+        with torch_threads(n):
+            inputs = precompute(source, n_clusters, settings, seed, progress=progress)
         checkpoints.save_precomputed(inputs)
     state = TrainingState.create(settings, D, n_clusters, min(settings.s, n), inputs, seed, torch_device)
     checkpoints.restore(state)
@@ -128,6 +130,7 @@ def train(
     saved_at = time.monotonic()
 
     with (
+        torch_threads(n),
         Interrupt() as interrupt,
         BatchReader(source, batches, torch_device, schedule.total_steps) as reader,
         TrainingLog(

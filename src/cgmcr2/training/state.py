@@ -7,12 +7,12 @@ import dataclasses
 
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from cgmcr2._optim import Adam
 from cgmcr2.model import Network, NetworkConfig
 from cgmcr2.objectives import CgMCR2Objective, ReleasedObjective
 
+from .average import WeightAverage
 from .monitor import Monitor
 from .precompute import Precomputed
 from .settings import Settings
@@ -25,7 +25,7 @@ class TrainingState:
     network: Network
     objective: CgMCR2Objective | ReleasedObjective
     optimizer: torch.optim.Adam
-    average: AveragedModel | None  # exponential moving average of the weights
+    average: WeightAverage | None  # exponential moving average of the weights
     monitor: Monitor
     step: int = 0
     revivals: int = 0  # how often collapsed cluster heads were reinitialised
@@ -49,9 +49,7 @@ class TrainingState:
             weight_decay=settings.weight_decay,
             fused=device.type != "mps",
         )
-        average = None
-        if settings.ema:
-            average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(settings.ema), use_buffers=True)  # type: ignore[no-untyped-call]
+        average = WeightAverage(network, settings.ema) if settings.ema else None
         return cls(network, objective, optimizer, average, Monitor(settings.n_heads, k, device))
 
     def modules(self) -> nn.ModuleDict:

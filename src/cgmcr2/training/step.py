@@ -62,7 +62,7 @@ class TrainingStep:
         finite = _backward(loss, Z, logits)
         _update(state.optimizer, lr, finite)
         if state.average is not None and step >= AVERAGE_FROM_STEP:
-            state.average.update_parameters(state.network)
+            state.average.update()
 
         values = (terms.total + guide, *terms[1:5], guide)  # in the order of monitor.NAMES
         metrics = torch.stack([value.detach().expand(settings.n_heads) for value in values])
