@@ -56,6 +56,7 @@ RUN_FOLDER = [
         [
             ("features/", "the feature store: one row per image", "features/extract.py", "training, predict, report"),
             ("errors.csv", "unreadable images, with the reason", "features/store.py", "you"),
+            ("duplicates.json", "groups of near-duplicates", "features/duplicates.py", "a resumed run, doctor"),
             ("choice.json", "how k was chosen (-k auto)", "consensus/choose_k.py", "a repeated -k auto"),
             ("run.json", "request, settings, versions, protocol", "runs/info.py", "every later command"),
             (".lock", "keeps a second process from writing", "runs/folder.py", "commands that write"),
