@@ -18,28 +18,28 @@ from cgmcr2.evaluation.metrics import clustering_accuracy
 
 # Parameters with which a fit takes a fraction of a second.
 QUICK: dict[str, dict[str, Any]] = {
-    "nmce": {"hidden_dim": 32, "embedding_dim": 8, "epochs": (4, 15, 15), "min_steps": 0, "batch_size": 32, "lr": 5e-3},
-    "mlc": {"hidden_dim": 32, "embedding_dim": 8, "epochs": 3, "batch_size": 32},
-    "cpp": {"hidden_dim": 32, "embedding_dim": 8, "epochs": 3, "batch_size": 32},
-    "neuncut": {"hidden_dim": 32, "epochs": 30, "min_steps": 0, "batch_size": 64, "lr": 5e-3},
-    "scan": {"n_heads": 3, "epochs": 5, "min_steps": 60, "self_label_epochs": 3},
-    "temi": {"hidden_dim": 32, "bottleneck_dim": 16, "epochs": 5, "min_steps": 100, "lr": 5e-3},
-    "tac": {"hidden_dim": 32, "min_steps": 30},
-    "turtle": {"iterations": 60},
-    "pro-dsc": {"hidden_dim": 64, "embedding_dim": 16, "epochs": 5, "min_steps": 40},
+    "nmce": {"hidden_dim": 32, "embedding_dim": 8, "max_steps": 30, "batch_size": 32, "lr": 5e-3},
+    "mlc": {"hidden_dim": 32, "embedding_dim": 8, "warmup_steps": 3, "max_steps": 9, "batch_size": 32},
+    "cpp": {"hidden_dim": 32, "embedding_dim": 8, "warmup_steps": 3, "max_steps": 9, "batch_size": 32},
+    "neuncut": {"hidden_dim": 32, "max_steps": 60, "batch_size": 64, "lr": 5e-3},
+    "scan": {"n_heads": 3, "max_steps": 60, "self_label_steps": 3},
+    "temi": {"hidden_dim": 32, "bottleneck_dim": 16, "max_steps": 100, "warmup_steps": 20, "lr": 5e-3},
+    "tac": {"hidden_dim": 32, "max_steps": 30},
+    "turtle": {"max_steps": 60},
+    "pro-dsc": {"hidden_dim": 64, "embedding_dim": 16, "max_steps": 40},
 }
 
 # Parameters for tests that do not need a good clustering.
 BRIEF: dict[str, dict[str, Any]] = {
-    "nmce": {"epochs": (1, 1, 1)},
-    "mlc": {"epochs": 1},
-    "cpp": {"epochs": 1},
-    "neuncut": {"epochs": 2},
-    "scan": {"epochs": 1, "min_steps": 0, "self_label_epochs": 1},
-    "temi": {"epochs": 1, "min_steps": 0},
-    "tac": {"epochs": 1, "min_steps": 0},
-    "turtle": {"iterations": 3},
-    "pro-dsc": {"epochs": 2, "min_steps": 0},
+    "nmce": {"max_steps": 2},
+    "mlc": {"warmup_steps": 1, "max_steps": 2},
+    "cpp": {"warmup_steps": 1, "max_steps": 2},
+    "neuncut": {"max_steps": 4},
+    "scan": {"max_steps": 2, "self_label_steps": 1},
+    "temi": {"max_steps": 2},
+    "tac": {"max_steps": 2},
+    "turtle": {"max_steps": 3},
+    "pro-dsc": {"max_steps": 5},
 }
 
 FREE_K = ("hdbscan", "evoc")  # these choose the number of clusters themselves

@@ -1,4 +1,4 @@
-"""The training loop (batches, epochs, gradients, divergence, seeds) and its helpers."""
+"""The training loop (batches, number of steps, gradients, divergence, seeds) and its helpers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cgmcr2.baselines.deep import NeighbourSampler, TrainingOptions, ema_teacher, seeded, train
+from cgmcr2.baselines.deep import NeighbourSampler, TrainingOptions, ema_teacher, has_converged, seeded, train
 
 
 def test_each_epoch_visits_every_row_once_in_batches_of_at_least_two() -> None:
@@ -18,25 +18,51 @@ def test_each_epoch_visits_every_row_once_in_batches_of_at_least_two() -> None:
         batches.append(rows)
         return network.weight.sum()
 
-    history = train(network, loss, 10, TrainingOptions(epochs=2, batch_size=3, lr=0.0))
-    assert len(history) == 2
+    assert len(train(network, loss, 10, TrainingOptions(max_steps=8, batch_size=3, lr=0.0))) == 1
     assert sorted(len(rows) for rows in batches) == [2] * 4 + [3] * 4
     assert sorted(torch.cat(batches[:4]).tolist()) == sorted(torch.cat(batches[4:]).tolist()) == list(range(10))
     assert torch.cat(batches[:4]).tolist() != torch.cat(batches[4:]).tolist()
 
 
-def test_epochs_are_increased_to_reach_min_steps() -> None:
-    network = nn.Linear(1, 1)
-    options = TrainingOptions(epochs=1, batch_size=2, lr=0.0, min_steps=7)
-    assert len(train(network, lambda rows: network.weight.sum(), 4, options)) == 4
-    assert train(network, lambda rows: network.weight.sum(), 4, dataclasses.replace(options, epochs=0)) == []
+@pytest.mark.parametrize("n", [4, 400])
+def test_the_number_of_steps_does_not_depend_on_the_number_of_rows(n: int) -> None:
+    network, steps = nn.Linear(1, 1), []
+
+    def loss(rows: Tensor) -> Tensor:
+        steps.append(len(rows))
+        return network.weight.sum() - len(steps)  # improves with every step
+
+    options = TrainingOptions(max_steps=250, batch_size=2, lr=0.0)
+    history = train(network, loss, n, options)
+    assert len(steps) == 250
+    weight = network.weight.item()
+    assert history == pytest.approx([weight - 50.5, weight - 150.5, weight - 225.5])
+    assert train(network, loss, n, dataclasses.replace(options, max_steps=0)) == []
+
+
+def test_training_stops_when_the_loss_no_longer_improves() -> None:
+    network, steps = nn.Linear(1, 1), []
+
+    def loss(rows: Tensor) -> Tensor:
+        steps.append(len(rows))
+        return 0 * network.weight.sum() + max(0, 1500 - len(steps))  # constant from step 1,500 on
+
+    train(network, loss, 4, TrainingOptions(max_steps=10_000, batch_size=2, lr=0.0))
+    assert len(steps) == 3500  # the last 1,000 steps and the 1,000 before them are equal
+
+
+def test_converged_by_hand() -> None:
+    assert not has_converged([9.0, 5, 5], patience=2)  # too short
+    assert not has_converged([10.0, 4, 4, 4, 3.9, 3.9], patience=2, tolerance=0.01)  # 0.1 of 6.1
+    assert has_converged([10.0, 4, 4, 4, 3.99, 3.99], patience=2, tolerance=0.01)  # 0.01 of 6.01
+    assert has_converged([10.0, 4, 4, 4, 5, 5], patience=2, tolerance=0.01)  # the loss rises
 
 
 def test_loss_decreases_and_frozen_parameters_stay() -> None:
     network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
     network[0].requires_grad_(False)
     X, before = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)), network[0].weight.clone()
-    options = TrainingOptions(epochs=30, batch_size=8, lr=0.05)
+    options = TrainingOptions(max_steps=250, batch_size=8, lr=0.02)
     history = train(network, lambda rows: network(X[rows]).square().mean(), 20, options)
     assert history[-1] < 0.2 * history[0]
     assert torch.equal(network[0].weight, before)
@@ -44,7 +70,7 @@ def test_loss_decreases_and_frozen_parameters_stay() -> None:
 
 def test_non_finite_loss_raises() -> None:
     network = nn.Linear(1, 1)
-    options = TrainingOptions(epochs=1, batch_size=2, lr=0.1, desc="x")
+    options = TrainingOptions(max_steps=2, batch_size=2, lr=0.1, desc="x")
     with pytest.raises(FloatingPointError, match=r"x diverged at step 0 \(loss nan\)"):
         train(network, lambda rows: network.weight.sum() * torch.nan, 4, options)
 

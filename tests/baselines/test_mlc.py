@@ -45,7 +45,7 @@ def test_loss_equals_the_printed_formula() -> None:
 
 def test_cluster_head_is_initialised_as_the_feature_head() -> None:
     X = np.random.default_rng(0).standard_normal((40, 6)).astype(np.float32)
-    model = MLC(3, hidden_dim=16, embedding_dim=4, epochs=0, warmup=2, batch_size=16).fit(X)
+    model = MLC(3, hidden_dim=16, embedding_dim=4, max_steps=0, warmup_steps=6, batch_size=16).fit(X)
     assert isinstance(model.network_, TwoHeads)
     torch.testing.assert_close(model.network_.cluster.weight, model.network_.feature.weight)
 
@@ -65,7 +65,7 @@ def test_cpp_chooses_the_number_of_clusters() -> None:
     random = np.random.default_rng(0)
     X = np.eye(12)[np.arange(480) % 4] + 0.05 * random.standard_normal((480, 12))
     parameters = {"hidden_dim": 32, "embedding_dim": 8, "batch_size": 64, "lr": 3e-3, "candidates": (2, 4, 8, 16)}
-    model = CPP("auto", min_steps=60, epochs=2, **parameters).fit(X)
+    model = CPP("auto", max_steps=60, **parameters).fit(X)
     assert model.n_clusters_ == 4
     assert set(model.coding_lengths_) == {2, 4, 8, 16}
     assert len(set(model.labels_)) == 4

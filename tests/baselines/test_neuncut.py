@@ -24,7 +24,7 @@ def test_authors_affinity_and_penalty_separate_clear_clusters() -> None:
     random = np.random.default_rng(0)
     y = np.arange(120) % 3
     X = np.eye(8)[y] + 0.1 * random.standard_normal((120, 8))
-    parameters = {"hidden_dim": 32, "epochs": 40, "min_steps": 0, "batch_size": 64, "lr": 5e-3}
+    parameters = {"hidden_dim": 32, "max_steps": 200, "batch_size": 64, "lr": 5e-3}
     model = NeuNcut(3, affinity="gaussian", s=None, penalty="norm", gamma=40, **parameters).fit(X)
     assert clustering_accuracy(y, model.labels_) > 0.95
     assert model.history_[-1] < model.history_[0]

@@ -35,5 +35,5 @@ def test_loss_equals_the_printed_formula() -> None:
 
 def test_without_a_second_view() -> None:
     X = np.random.default_rng(0).standard_normal((40, 6)).astype(np.float32)
-    model = NMCE(3, hidden_dim=8, embedding_dim=4, n_neighbors=0, epochs=(1, 1, 1), min_steps=0).fit(X)
+    model = NMCE(3, hidden_dim=8, embedding_dim=4, n_neighbors=0, max_steps=2).fit(X)
     assert len(model.history_) == 3

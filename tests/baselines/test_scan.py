@@ -52,7 +52,7 @@ def test_self_labelling_uses_confident_rows_and_balances_clusters() -> None:
 def test_selects_the_head_of_lowest_loss() -> None:
     y = np.arange(120) % 4
     X = np.eye(16)[y] + 0.15 * np.random.default_rng(0).standard_normal((120, 16))
-    model = SCAN(4, n_heads=3, min_steps=150, self_label_epochs=0).fit(X)
+    model = SCAN(4, n_heads=3, max_steps=150, self_label_steps=0).fit(X)
     assert clustering_accuracy(y, model.labels_) == 1
     network = model.network_
     assert isinstance(network, LinearHeads)
@@ -67,7 +67,7 @@ def test_selects_the_head_of_lowest_loss() -> None:
 def test_self_labelling_raises_the_confidence_and_keeps_the_labels() -> None:
     y = np.arange(90) % 3
     X = np.eye(12)[y] + 0.1 * np.random.default_rng(1).standard_normal((90, 12))
-    models = [SCAN(3, epochs=40, min_steps=1, self_label_epochs=e, threshold=0.5).fit(X) for e in (0, 60)]
+    models = [SCAN(3, max_steps=40, self_label_steps=s, threshold=0.5).fit(X) for s in (0, 60)]
     with torch.no_grad():
         confidence = [float(m.network_(torch.from_numpy(X).float()).softmax(1).max(1).values.mean()) for m in models]
     assert confidence[1] > confidence[0]

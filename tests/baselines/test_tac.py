@@ -85,17 +85,17 @@ def scene(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def test_text_improves_the_accuracy() -> None:
     X, y, text = scene(0)
-    guided = TAC(4, text=text, hidden_dim=64, min_steps=120, tau=0.05).fit(X)
+    guided = TAC(4, text=text, hidden_dim=64, max_steps=120, tau=0.05).fit(X)
     assert clustering_accuracy(y, guided.labels_) > 0.95
     with pytest.warns(UserWarning, match="has no text embeddings"):
-        unguided = TAC(4, hidden_dim=64, min_steps=120, tau=0.05).fit(X)
+        unguided = TAC(4, hidden_dim=64, max_steps=120, tau=0.05).fit(X)
     assert clustering_accuracy(y, unguided.labels_) < clustering_accuracy(y, guided.labels_)
 
 
 def test_text_from_a_file_and_of_wrong_width(tmp_path: Path) -> None:
     X, _, text = scene(1)
     np.save(tmp_path / "text.npy", text)
-    parameters: dict[str, Any] = {"hidden_dim": 32, "min_steps": 20, "epochs": 1}
+    parameters: dict[str, Any] = {"hidden_dim": 32, "max_steps": 20}
     expected = TAC(4, text=text.astype(np.float32), **parameters).fit_predict(X)
     model = TAC(4, text=str(tmp_path / "text.npy"), **parameters).fit(X)
     assert (model.labels_ == expected).all()

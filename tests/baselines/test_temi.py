@@ -58,6 +58,8 @@ def test_separates_and_predicts_clear_clusters() -> None:
     random = np.random.default_rng(0)
     X = np.eye(16)[y] + 0.15 * random.standard_normal((160, 16))
     new = np.eye(16)[y] + 0.15 * random.standard_normal((160, 16))
-    model = TEMI(4, n_heads=2, hidden_dim=64, bottleneck_dim=32, epochs=5, min_steps=150, lr=4e-3, momentum=0.95).fit(X)
+    model = TEMI(
+        4, n_heads=2, hidden_dim=64, bottleneck_dim=32, max_steps=150, warmup_steps=30, lr=4e-3, momentum=0.95
+    ).fit(X)
     assert clustering_accuracy(y, model.labels_) > 0.95
     assert clustering_accuracy(y, model.predict(new)) > 0.95

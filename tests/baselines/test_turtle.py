@@ -43,7 +43,7 @@ def test_two_spaces_separate_what_neither_separates_alone() -> None:
     y = np.random.default_rng(0).permutation(np.arange(160) % 4)
     # the first space does not separate 0 and 1, the second does not separate 2 and 3
     X = np.hstack([blobs(np.array([0, 0, 1, 2])[y], 8, 1), blobs(np.array([0, 1, 2, 2])[y], 12, 2)])
-    labels = TURTLE(4, widths=(8, 12), iterations=100, inner_steps=5).fit_predict(X)
+    labels = TURTLE(4, widths=(8, 12), max_steps=150, inner_steps=5, warm_start=True).fit_predict(X)
     assert clustering_accuracy(y, labels) > 0.95
 
 
@@ -54,9 +54,9 @@ def test_rows_of_each_space_are_scaled() -> None:
     torch.testing.assert_close(second.norm(dim=1), torch.ones(5))
 
 
-def test_without_warm_start() -> None:
+def test_classifiers_restart_by_default() -> None:
     y = np.arange(90) % 3
-    labels = TURTLE(3, iterations=60, inner_lr=0.01, warm_start=False).fit_predict(blobs(y, 10, 3))
+    labels = TURTLE(3, max_steps=60, inner_lr=0.01).fit_predict(blobs(y, 10, 3))
     assert clustering_accuracy(y, labels) > 0.95
 
 

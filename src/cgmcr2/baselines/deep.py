@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,9 @@ from cgmcr2.training.batches import Batches, steps_per_epoch
 from .base import Arrays, Baseline, Float32, Int64
 
 PREDICT_ROWS = 4096  # rows per prediction batch
+WINDOW = 100  # steps per value of the loss history
+PATIENCE = 10  # values of the history compared with the same number before them; 1,000 steps average out the batches
+TOLERANCE = 1e-3  # improvement over PATIENCE values, relative to the total decrease, below which training stops
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -83,29 +86,31 @@ class DeepBaseline(Baseline):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MinibatchBaseline(DeepBaseline):
-    """Base class of the deep baselines that are trained on minibatches for a number of epochs.
+    """Base class of the deep baselines that are trained on minibatches until their loss no longer improves.
+
+    The number of steps does not depend on the number of rows: small data is visited more often.
 
     Parameters
     ----------
     lr : float
         Learning rate.
-    min_steps : int
-        Minimum number of steps; epochs are increased to reach it.
+    max_steps : int
+        Maximum number of steps; training stops earlier when the loss no longer improves, see ``has_converged``.
 
     Attributes
     ----------
     history_ : list of float
-        Mean loss of each epoch.
+        Mean loss of each 100 steps.
     """
 
     lr: float = 1e-3
-    min_steps: int = 0
+    max_steps: int = 1000
 
     def _run_training(
         self, network: nn.Module, loss: Callable[[Tensor], Tensor], n: int, **options: Any
     ) -> list[float]:
         """Call ``train`` with the given ``TrainingOptions``; the defaults are this estimator's parameters."""
-        defaults = {"lr": self.lr, "min_steps": self.min_steps, "verbose": self.verbose, "desc": self.name}
+        defaults = {"lr": self.lr, "max_steps": self.max_steps, "verbose": self.verbose, "desc": self.name}
         return train(network, loss, n, TrainingOptions(**{**defaults, **options}))
 
 
@@ -115,14 +120,12 @@ class TrainingOptions:
 
     Parameters
     ----------
-    epochs : int
-        Passes over the rows; 0 skips training.
+    max_steps : int
+        Maximum number of steps; 0 skips training.
     batch_size : int
         Maximum batch size; see ``steps_per_epoch``.
     lr : float
         Learning rate.
-    min_steps : int
-        Minimum number of steps; epochs are increased to reach it.
     weight_decay : float
         Weight decay of the optimiser.
     seed : int
@@ -139,10 +142,9 @@ class TrainingOptions:
         Name of the training run in the progress bar and in error messages.
     """
 
-    epochs: int
+    max_steps: int
     batch_size: int
     lr: float
-    min_steps: int = 0
     weight_decay: float = 0.0
     seed: int = 0
     make_optimizer: Callable[..., torch.optim.Optimizer] = Adam
@@ -169,47 +171,61 @@ def train(network: nn.Module, loss: Callable[[Tensor], Tensor], n: int, options:
     Returns
     -------
     history : list of float
-        Mean loss of each epoch.
+        Mean loss of each ``WINDOW`` steps.
     """
     parameters = [p for p in network.parameters() if p.requires_grad]
     device = parameters[0].device
-    steps = steps_per_epoch(n, options.batch_size)
-    epochs = total_epochs(options.epochs, steps, options.min_steps)
-    batches = Batches(n, steps, mix(options.seed, 0))
+    batches = Batches(n, steps_per_epoch(n, options.batch_size), mix(options.seed, 0))
     optimizer = options.make_optimizer(parameters, lr=options.lr, weight_decay=options.weight_decay)
-    history = []
-    with progress_bar(epochs * steps, desc=options.desc, unit="steps", enabled=options.verbose) as bar:
-        for epoch in range(epochs):
-            total = 0.0
-            for step in range(epoch * steps, (epoch + 1) * steps):
-                if options.schedule is not None:
-                    for group in optimizer.param_groups:
-                        group["lr"] = options.lr * options.schedule(step / (epochs * steps))
-                value = loss(torch.from_numpy(batches.rows(step)).to(device))
-                if not torch.isfinite(value):
-                    raise FloatingPointError(
-                        f"{options.desc} diverged at step {step} (loss {value.item()}); lower lr, or scale the "
-                        "features to unit length."
-                    )
-                optimizer.zero_grad(set_to_none=True)
-                value.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-                if options.after_step is not None:
-                    options.after_step()
-                total += value.item()
-                bar.update()
-            history.append(total / steps)
-            bar.set_postfix(loss=f"{history[-1]:.4g}")
-    return history
+    losses: list[float] = []
+    with progress_bar(options.max_steps, desc=options.desc, unit="steps", enabled=options.verbose) as bar:
+        for step in range(options.max_steps):
+            if options.schedule is not None:
+                for group in optimizer.param_groups:
+                    group["lr"] = options.lr * options.schedule(step / options.max_steps)
+            value = loss(torch.from_numpy(batches.rows(step)).to(device))
+            if not torch.isfinite(value):
+                raise FloatingPointError(
+                    f"{options.desc} diverged at step {step} (loss {value.item()}); lower lr, or scale the features to "
+                    "unit length."
+                )
+            optimizer.zero_grad(set_to_none=True)
+            value.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            if options.after_step is not None:
+                options.after_step()
+            losses.append(value.item())
+            bar.update()
+            if len(losses) % WINDOW == 0:
+                history = window_means(losses)
+                bar.set_postfix(loss=f"{history[-1]:.4g}")
+                if has_converged(history):
+                    break
+    return window_means(losses)
 
 
-def total_epochs(epochs: int, steps: int, min_steps: int) -> int:
-    """Number of epochs of ``steps`` steps each, increased to reach ``min_steps``; 0 stays 0.
+def window_means(losses: Sequence[float]) -> list[float]:
+    """Mean of each ``WINDOW`` consecutive losses; the last window may be shorter."""
+    return [
+        sum(part) / len(part) for start in range(0, len(losses), WINDOW) if (part := losses[start : start + WINDOW])
+    ]
 
-    >>> total_epochs(2, 10, 35), total_epochs(5, 10, 35), total_epochs(0, 10, 35)
-    (4, 5, 0)
+
+def has_converged(history: Sequence[float], patience: int = PATIENCE, tolerance: float = TOLERANCE) -> bool:
+    """Whether the loss no longer improves.
+
+    The mean of the last ``patience`` values is compared with the mean of the ``patience`` values before them. Training
+    has converged if the difference is less than ``tolerance`` times the total decrease.
+
+    >>> has_converged([5, 4, 3, 2, 1, 0], patience=2)
+    False
+    >>> has_converged([5, 1, 0, 0, 0, 0], patience=2)
+    True
     """
-    return max(epochs, math.ceil(min_steps / steps)) if epochs else 0
+    if len(history) < 2 * patience:
+        return False
+    before, last = (sum(part) / patience for part in (history[-2 * patience : -patience], history[-patience:]))
+    return before - last < tolerance * (history[0] - last)
 
 
 def cosine_annealing(progress: float) -> float:

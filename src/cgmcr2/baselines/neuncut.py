@@ -48,16 +48,14 @@ class NeuNcut(MinibatchBaseline):
     penalty : {"squared", "norm"}
         "squared" as above (the paper's), or "norm" for ``gamma |H'DH - I|_F / k`` (the released code's), whose effect
         decreases as 1/sqrt(k) for a fixed gamma.
-    epochs, batch_size, lr, weight_decay
-        Length of the training run, batch size, learning rate and weight decay of Adam with cosine annealing.
-    min_steps : int
-        Minimum number of steps; epochs are increased to reach it.
+    max_steps, batch_size, lr, weight_decay
+        Maximum number of steps, batch size, learning rate and weight decay of Adam with cosine annealing.
 
     Examples
     --------
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))
-    >>> NeuNcut(3, epochs=5, min_steps=0).fit_predict(X).shape
+    >>> NeuNcut(3, max_steps=5).fit_predict(X).shape
     (60,)
     """
 
@@ -71,9 +69,8 @@ class NeuNcut(MinibatchBaseline):
     sigma: float = 0.5
     gamma: float = 5.0
     penalty: Penalty = "squared"
-    epochs: int = 60
+    max_steps: int = 1000
     batch_size: int = 1000
-    min_steps: int = 1000
     weight_decay: float = 1e-4
 
     def _build(self, D: int) -> nn.Module:
@@ -103,7 +100,6 @@ class NeuNcut(MinibatchBaseline):
             network,
             loss,
             len(X),
-            epochs=self.epochs,
             batch_size=self.batch_size,
             weight_decay=self.weight_decay,
             seed=seed,

@@ -46,19 +46,17 @@ class NMCE(MinibatchBaseline):
         Number of nearest neighbours from which the second view of a row is drawn; 0 trains without a second view.
     temperature : float
         Temperature of the Gumbel-softmax.
-    epochs : tuple of int
-        Epochs of the three stages.
+    max_steps : int
+        Maximum number of steps of each of the three stages.
     batch_size, lr, weight_decay
         Batch size, learning rate and weight decay of Adam with cosine annealing in each stage; stage 3 uses a tenth of
         lr.
-    min_steps : int
-        Minimum number of steps of each stage; epochs are increased to reach it.
 
     Examples
     --------
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 20, axis=0) + 0.1 * np.random.default_rng(0).random((60, 3))
-    >>> NMCE(3, hidden_dim=16, embedding_dim=8, epochs=(1, 1, 1), min_steps=0).fit_predict(X).shape
+    >>> NMCE(3, hidden_dim=16, embedding_dim=8, max_steps=2).fit_predict(X).shape
     (60,)
     """
 
@@ -71,9 +69,8 @@ class NMCE(MinibatchBaseline):
     pull: float = 30.0
     n_neighbors: int = 10
     temperature: float = 1.0
-    epochs: tuple[int, int, int] = (5, 10, 10)
+    max_steps: int = 500
     batch_size: int = 512
-    min_steps: int = 150
     lr: float = 3e-3
     weight_decay: float = 1e-4
 
@@ -108,13 +105,12 @@ class NMCE(MinibatchBaseline):
 
         losses = (embedding_loss, clustering_loss, clustering_loss)
         self.history_ = []
-        for stage, (epochs, loss) in enumerate(zip(self.epochs, losses, strict=True)):
+        for stage, loss in enumerate(losses):
             network.trunk.requires_grad_(stage != 1)
             self.history_ += self._run_training(
                 network,
                 loss,
                 n,
-                epochs=epochs,
                 batch_size=self.batch_size,
                 lr=self.lr * (1, 1, 0.1)[stage],
                 weight_decay=self.weight_decay,

@@ -18,10 +18,9 @@ from cgmcr2._optim import SGD
 from cgmcr2._random import sample_rows
 from cgmcr2.graphs.spectral import leading_eigenvectors
 from cgmcr2.objectives import coding_rate
-from cgmcr2.training.batches import steps_per_epoch
 
 from .base import Arrays, Float32, Int64
-from .deep import PREDICT_ROWS, MinibatchBaseline, apply_in_batches, total_epochs
+from .deep import PREDICT_ROWS, MinibatchBaseline, apply_in_batches
 from .mlc import TwoHeads
 
 
@@ -110,23 +109,21 @@ class PRODSC(MinibatchBaseline):
         Row or column normalisations; the authors use 1, and 5 on one data set.
     hidden_dim, embedding_dim : int
         Width of the trunk and of both heads.
-    epochs, lr, weight_decay, momentum
-        Length of the training run, learning rate, weight decay and momentum of SGD.
+    max_steps, lr, weight_decay, momentum
+        Maximum number of steps, learning rate, weight decay and momentum of SGD.
     batch_size : int, optional
         Default: 512 below 50 clusters, 1,024 otherwise.
     cluster_weight_decay : float
         Weight decay of the cluster head.
-    min_steps : int
-        Minimum number of steps; epochs are increased to reach it.
     warmup : float
-        Fraction of the epochs on the first term alone.
+        Fraction of the steps on the first term alone.
     landmarks : int
         Maximum number of rows used for the spectral clustering.
 
     Examples
     --------
     >>> X = np.repeat(np.eye(3), 5, axis=0)
-    >>> len(set(PRODSC(3, hidden_dim=64, min_steps=50).fit_predict(X)))
+    >>> len(set(PRODSC(3, hidden_dim=64, max_steps=50).fit_predict(X)))
     3
     """
 
@@ -139,12 +136,11 @@ class PRODSC(MinibatchBaseline):
     sinkhorn_steps: int = 1
     hidden_dim: int = 1024
     embedding_dim: int = 128
-    epochs: int = 20
+    max_steps: int = 500
     batch_size: int | None = None
     weight_decay: float = 1e-4
     cluster_weight_decay: float = 5e-3
     momentum: float = 0.9
-    min_steps: int = 300
     warmup: float = 0.4
     landmarks: int = 5000
 
@@ -171,11 +167,9 @@ class PRODSC(MinibatchBaseline):
             return SGD(groups, lr=lr, momentum=self.momentum)
 
         batch_size = self.batch_size or (512 if k < 50 else 1024)
-        epochs = total_epochs(self.epochs, steps_per_epoch(n, batch_size), self.min_steps)
-        warmup_epochs = round(self.warmup * epochs)
+        warmup_steps = round(self.warmup * self.max_steps)
         options: dict[str, Any] = {
             "batch_size": batch_size,
-            "min_steps": 0,
             "weight_decay": self.weight_decay,
             "make_optimizer": sgd,
         }
@@ -188,7 +182,7 @@ class PRODSC(MinibatchBaseline):
             network,
             lambda rows: rate_loss(network(X[rows])[0]),
             n,
-            epochs=warmup_epochs,
+            max_steps=warmup_steps,
             seed=seed,
             desc=f"{self.name}, warm-up",
             **options,
@@ -198,7 +192,7 @@ class PRODSC(MinibatchBaseline):
             network,
             loss,
             n,
-            epochs=epochs - warmup_epochs,
+            max_steps=self.max_steps - warmup_steps,
             seed=seed + 1,
             **options,
         )

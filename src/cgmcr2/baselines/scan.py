@@ -118,14 +118,12 @@ class SCAN(MinibatchBaseline):
         Maximum number of neighbours of a row used as positives.
     n_heads : int
         Number of linear heads; the one of lowest loss is kept.
-    epochs, batch_size : int
-        Epochs of the first stage; batch size of both stages.
+    max_steps, self_label_steps : int
+        Maximum number of steps of the first and of the second stage; ``self_label_steps=0`` omits the second.
+    batch_size : int
+        Batch size of both stages.
     lr : float
         Maximum change of a logit in one step; Adam's learning rate is lr / D.
-    min_steps : int
-        Minimum number of steps of the first stage; epochs are increased to reach it.
-    self_label_epochs : int
-        Epochs of the second stage; 0 omits it.
     threshold : float
         Confidence above which a row is pseudo-labelled.
     dropout : float
@@ -135,7 +133,7 @@ class SCAN(MinibatchBaseline):
     --------
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 5, axis=0)
-    >>> len(set(SCAN(3, min_steps=100, self_label_epochs=5).fit_predict(X)))
+    >>> len(set(SCAN(3, max_steps=100, self_label_steps=5).fit_predict(X)))
     3
     """
 
@@ -145,11 +143,10 @@ class SCAN(MinibatchBaseline):
     mu: float = 5.0
     n_neighbors: int = 50
     n_heads: int = 10
-    epochs: int = 20
+    max_steps: int = 3000
     batch_size: int = 512
     lr: float = 0.1
-    min_steps: int = 1000
-    self_label_epochs: int = 25
+    self_label_steps: int = 1000
     threshold: float = 0.99
     dropout: float = 0.2
 
@@ -174,7 +171,6 @@ class SCAN(MinibatchBaseline):
             network,
             lambda rows: losses(rows).sum(),
             n,
-            epochs=self.epochs,
             batch_size=self.batch_size,
             lr=lr,
             seed=seed,
@@ -192,10 +188,9 @@ class SCAN(MinibatchBaseline):
             network,
             self_label,
             n,
-            epochs=self.self_label_epochs,
+            max_steps=self.self_label_steps,
             batch_size=self.batch_size,
             lr=lr,
-            min_steps=0,
             seed=seed + 1,
             desc=f"{self.name}, self-labelling",
         )

@@ -149,17 +149,17 @@ class TAC(MinibatchBaseline):
         Maximum number of neighbours of a row used as positives.
     hidden_dim : int
         Width of the heads.
-    epochs, batch_size : int, optional
-        Default: 20 and 512 below 100 clusters, 100 and 8192 otherwise, as in the authors' code.
+    max_steps : int
+        Maximum number of steps; the authors' 20 epochs of CIFAR-10 are 2,000 steps.
+    batch_size : int, optional
+        Default: 512 below 100 clusters, 8192 otherwise, as in the authors' code.
     lr : float
         Learning rate of Adam.
-    min_steps : int
-        Minimum number of steps; epochs are increased to reach it.
 
     Examples
     --------
     >>> X = np.repeat(np.eye(3), 5, axis=0)
-    >>> len(set(TAC(3, text=np.eye(3), min_steps=50).fit_predict(X)))
+    >>> len(set(TAC(3, text=np.eye(3), max_steps=50).fit_predict(X)))
     3
     """
 
@@ -174,9 +174,8 @@ class TAC(MinibatchBaseline):
     mu: float = 5.0
     n_neighbors: int = 50
     hidden_dim: int = 512
-    epochs: int | None = None
+    max_steps: int = 2000
     batch_size: int | None = None
-    min_steps: int = 200
 
     def _build(self, D: int) -> nn.Module:
         return ImageAndTextHeads(D, self.hidden_dim, self.n_clusters)
@@ -217,7 +216,6 @@ class TAC(MinibatchBaseline):
             network,
             loss,
             len(X),
-            epochs=self.epochs or (100 if many_clusters else 20),
             batch_size=self.batch_size or (8192 if many_clusters else 512),
             make_optimizer=functools.partial(Adam, betas=(0.9, 0.99)),
             seed=seed,

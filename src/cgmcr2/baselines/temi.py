@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from cgmcr2._optim import AdamW
 from cgmcr2.consensus.views import linear_views
 from cgmcr2.model.network import StackedLinear
-from cgmcr2.training.batches import steps_per_epoch
 
-from .deep import MinibatchBaseline, NeighbourSampler, ema_teacher, n_positives
+from .deep import WINDOW, MinibatchBaseline, NeighbourSampler, ema_teacher, n_positives
 
 TEMPERATURE = 0.1  # softmax temperature of student and teacher
 MARGINAL_MOMENTUM = 0.9  # momentum of the running mean of the cluster sizes
@@ -89,7 +88,8 @@ class TEMI(MinibatchBaseline):
 
     where S are the memberships by the student heads, T those by the teacher heads (exponential moving averages of the
     students), i' is a random nearest neighbour of row i, ``w_i`` is the mean of ``<T_i, T_i'>`` over the heads, and
-    ``p_c`` is the running mean of T. The teacher head of lowest loss in the last epoch is kept.
+    ``p_c`` is the running mean of T. The teacher head of lowest loss over about the last 100
+    steps is kept.
 
     Differences from the authors' code (github.com/HHU-MMBS/TEMI-official-BMVC2023): features are standardised (their
     option ``--embed_norm``), so that the initialisation suits every encoder, and reduced to 256 principal components.
@@ -110,11 +110,10 @@ class TEMI(MinibatchBaseline):
         Number of principal components of the features; None uses all.
     n_heads, hidden_dim, bottleneck_dim : int
         Number of heads and their widths.
-    epochs, batch_size, lr, weight_decay
-        Length of the training run, batch size, learning rate and weight decay of AdamW, with a linear warm-up over the
-        first fifth of the steps.
-    min_steps : int
-        Minimum number of steps; epochs are increased to reach it.
+    max_steps, batch_size, lr, weight_decay
+        Maximum number of steps, batch size, learning rate and weight decay of AdamW.
+    warmup_steps : int
+        Steps over which the learning rate rises linearly.
     momentum : float
         Momentum of the teacher.
 
@@ -122,7 +121,7 @@ class TEMI(MinibatchBaseline):
     --------
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 5, axis=0)
-    >>> len(set(TEMI(3, min_steps=100).fit_predict(X)))
+    >>> len(set(TEMI(3, max_steps=200, warmup_steps=20).fit_predict(X)))
     3
     """
 
@@ -135,11 +134,11 @@ class TEMI(MinibatchBaseline):
     input_dim: int | None = 256
     hidden_dim: int = 256
     bottleneck_dim: int = 128
-    epochs: int = 30
+    max_steps: int = 6000
     batch_size: int = 256
     lr: float = 2e-3
     weight_decay: float = 1e-4
-    min_steps: int = 1500
+    warmup_steps: int = 500
     momentum: float = 0.996
 
     def _build(self, D: int) -> nn.Module:
@@ -157,7 +156,6 @@ class TEMI(MinibatchBaseline):
         teacher = ema_teacher(network, self.momentum)
         marginal = torch.full((self.n_heads, self.n_clusters), 1 / self.n_clusters, device=X.device)
         running_losses = torch.zeros(self.n_heads, device=X.device)
-        steps = steps_per_epoch(n, self.batch_size)
 
         def loss(rows: Tensor) -> Tensor:
             pairs = torch.cat([X[rows], X[positives(rows)]])
@@ -166,18 +164,17 @@ class TEMI(MinibatchBaseline):
                 T = (teacher(pairs) / TEMPERATURE).softmax(-1)  # (h, 2 b, k)
                 marginal.lerp_(T.mean(1), 1 - MARGINAL_MOMENTUM)
             losses = temi_loss((S[0], S[1]), T.chunk(2, dim=1), marginal, self.beta)
-            running_losses.lerp_(losses.detach(), 1 / steps)
+            running_losses.lerp_(losses.detach(), 1 / WINDOW)
             return losses.mean()
 
         self.history_ = self._run_training(
             network,
             loss,
             n,
-            epochs=self.epochs,
             batch_size=self.batch_size,
             weight_decay=self.weight_decay,
             make_optimizer=AdamW,
-            schedule=lambda progress: min(1.0, 5 * progress + 1e-3),
+            schedule=lambda progress: min(1.0, (progress * self.max_steps + 1) / (self.warmup_steps + 1)),
             after_step=lambda: teacher.update_parameters(network),
             seed=seed,
         )

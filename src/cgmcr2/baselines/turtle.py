@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cgmcr2._optim import Adam
 from cgmcr2._progress import progress_bar
 
-from .deep import DeepBaseline
+from .deep import WINDOW, DeepBaseline, has_converged, window_means
 from .scan import entropy
 
 
@@ -94,8 +94,9 @@ class TURTLE(DeepBaseline):
         Number of columns of each space in X; None for a single space.
     gamma : float
         Weight of the entropy.
-    iterations : int
-        Updates of the labelling.
+    max_steps : int
+        Maximum number of updates of the labelling; training stops earlier when the loss no longer improves, see
+        ``has_converged``.
     inner_steps : int
         Number M of updates of the classifiers before each update of the labelling.
     lr, inner_lr : float
@@ -109,7 +110,7 @@ class TURTLE(DeepBaseline):
     --------
     >>> import numpy as np
     >>> X = np.repeat(np.eye(3), 5, axis=0)
-    >>> len(set(TURTLE(3, iterations=60).fit_predict(X)))
+    >>> len(set(TURTLE(3, max_steps=60).fit_predict(X)))
     3
     """
 
@@ -118,12 +119,12 @@ class TURTLE(DeepBaseline):
 
     widths: tuple[int, ...] | list[int] | None = None
     gamma: float = 10.0
-    iterations: int = 1000
+    max_steps: int = 3000
     inner_steps: int = 10
     lr: float = 1e-3
     inner_lr: float = 1e-3
     batch_size: int = 2048
-    warm_start: bool = True
+    warm_start: bool = False
 
     def _build(self, D: int) -> nn.Module:
         return LinearSpaces(self._widths(D), self.n_clusters, weight_norm=True)
@@ -131,12 +132,13 @@ class TURTLE(DeepBaseline):
     def _train(self, network: nn.Module, X: Tensor, seed: int) -> None:
         assert isinstance(network, LinearSpaces)
         outer = network.adam(self.lr)
-        with progress_bar(self.iterations, desc=self.name, unit="steps", enabled=self.verbose) as bar:
-            for iteration in range(self.iterations):
+        losses: list[float] = []
+        with progress_bar(self.max_steps, desc=self.name, unit="steps", enabled=self.verbose) as bar:
+            for step in range(self.max_steps):
                 batch = X if len(X) <= self.batch_size else X[torch.randperm(len(X))[: self.batch_size].to(X.device)]
                 spaces = network.split(batch)
                 memberships = [s.softmax(1) for s in network.logits(spaces)]
-                if iteration == 0 or not self.warm_start:
+                if step == 0 or not self.warm_start:
                     classifiers = LinearSpaces(network.widths, self.n_clusters, weight_norm=False).to(X.device)
                     inner = classifiers.adam(self.inner_lr)
                 labels = torch.stack(memberships).mean(0).detach()
@@ -147,9 +149,14 @@ class TURTLE(DeepBaseline):
                 with torch.no_grad():
                     logits = classifiers.logits(spaces)
                 outer.zero_grad(set_to_none=True)
-                turtle_loss(logits, memberships, self.gamma).backward()  # type: ignore[no-untyped-call]
+                loss = turtle_loss(logits, memberships, self.gamma)
+                loss.backward()  # type: ignore[no-untyped-call]
                 outer.step()
+                losses.append(loss.item())
                 bar.update()
+                if len(losses) % WINDOW == 0 and has_converged(window_means(losses)):
+                    break
+        self.history_ = window_means(losses)
 
     def _widths(self, D: int) -> list[int]:
         widths = [D] if self.widths is None else [int(width) for width in self.widths]
