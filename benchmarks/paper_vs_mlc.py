@@ -48,6 +48,7 @@ class Recipe:
     eps: float = 0.5  # distortion
     rate_weight: float = 1.0  # factor of both coding rates
     membership: Literal["gumbel", "softmax", "sinkhorn"] = "gumbel"  # k-way head, or doubly stochastic (n, n)
+    rate_membership: Literal["head", "sinkhorn"] = "head"  # of Rc; sinkhorn: from Z itself, while the head has the cut
     warmup_epochs: int = 10  # epochs without Rc
     epochs: int = 10  # epochs with Rc
     warmup_cut: bool = True  # minimise the cut in the warm-up
@@ -82,6 +83,7 @@ VARIANTS: dict[str, Recipe] = {
     "paper: Sinkhorn instead of head and cut": dataclasses.replace(
         PAPER, membership="sinkhorn", copy_head=True, warmup_cut=False, cut=False
     ),
+    "paper: Sinkhorn in Rc, head and cut kept": dataclasses.replace(PAPER, rate_membership="sinkhorn"),
     "mlc": MLC,
     "mlc: k-way head, no cut": dataclasses.replace(MLC, membership="gumbel", copy_head=False),
     "mlc: k-way head, cut": dataclasses.replace(MLC, membership="gumbel", copy_head=False, warmup_cut=True, cut=True),
@@ -190,18 +192,22 @@ def _loss(network: TwoHeads, X: Tensor, recipe: Recipe, *, warming_up: bool) -> 
     Z, output = network(X)
     loss = -recipe.rate_weight * coding_rate(Z, recipe.eps)
     if recipe.membership == "sinkhorn":
-        if warming_up:
-            return loss
-        Pi = sinkhorn_membership(F.normalize(output, dim=1), ETA, SINKHORN_STEPS)
-        loss = loss + MU / 2 * Pi.square().sum()
-    else:
-        Pi = gumbel_softmax(output) if recipe.membership == "gumbel" else output.softmax(1)
-    if not warming_up:
-        tolerance = 1e-4 if recipe.membership == "sinkhorn" else 1e-6
-        loss = loss + recipe.rate_weight * cluster_coding_rate(Z, Pi, recipe.eps, tolerance=tolerance)
+        return loss if warming_up else loss + _sinkhorn_rate(Z, F.normalize(output, dim=1), recipe)
+    Pi = gumbel_softmax(output) if recipe.membership == "gumbel" else output.softmax(1)
+    if not warming_up and recipe.rate_membership == "sinkhorn":
+        loss = loss + _sinkhorn_rate(Z, Z, recipe)
+    elif not warming_up:
+        loss = loss + recipe.rate_weight * cluster_coding_rate(Z, Pi, recipe.eps)
     if recipe.warmup_cut if warming_up else recipe.cut:
         loss = loss + normalized_cut(Pi, cosine_topk(Z if recipe.graph == "Z" else X, 10), recipe.gamma)
     return loss
+
+
+def _sinkhorn_rate(Z: Tensor, C: Tensor, recipe: Recipe) -> Tensor:
+    """Rc of ``Z (n, d)`` with doubly stochastic memberships from ``C (n, d)``, and MLC's regulariser of them."""
+    Pi = sinkhorn_membership(C, ETA, SINKHORN_STEPS)
+    rate = cluster_coding_rate(Z, Pi, recipe.eps, tolerance=1e-4)
+    return recipe.rate_weight * rate + MU / 2 * Pi.square().sum()
 
 
 def _imitate_kmeans(network: TwoHeads, X: Tensor, k: int, recipe: Recipe, seed: int) -> None:
