@@ -87,7 +87,7 @@ def wait(child: int) -> int:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """The bytes of all files, without locks and temporary files of killed processes."""
+    """The bytes of all files, without locks and single temporary files of killed processes."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {
         str(p.relative_to(folder)): p.read_bytes()

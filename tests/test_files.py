@@ -42,3 +42,9 @@ def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     finally:
         os.umask(umask)
     assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640
+
+
+def test_the_longest_file_name_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("\N{FULL MOON SYMBOL}" * 63)  # 252 bytes; the limit is 255
+    write_text(path, "whole")
+    assert path.read_text() == "whole"

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from PIL import Image
 
 from cgmcr2.clustering import COLUMNS, Clustering
 from cgmcr2.clustering.export import Kind, export
 from cgmcr2.images import Catalog
+
+from ..fault_injection import killed_at
 
 FILES = ["a.png", "sub/a.png", "sub/deeper/A.png", "b.png", 'odd "name"\n<script>.png', "caf\udce9.png"]
 
@@ -215,3 +218,22 @@ def test_invalid_arguments(clustering: Clustering, tmp_path: Path) -> None:
         export(clustering, tmp_path / "out", "xlsx")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"'reflink'; choose from copy"):
         export(clustering, tmp_path / "out", link="reflink")  # type: ignore[arg-type]
+
+
+def test_what_a_killed_export_left_is_deleted(
+    photos: Path, clustering: Clustering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = Catalog.from_source(photos)
+    assert killed_at(4, monkeypatch, lambda: export(clustering, tmp_path / "out", images=catalog))
+    assert any((tmp_path / ".out.part").rglob("*.png"))
+    assert export(clustering, tmp_path / "out", images=catalog).written == 6
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "photos"]
+
+
+def test_a_second_export_to_the_same_folder_is_refused(photos: Path, clustering: Clustering, tmp_path: Path) -> None:
+    catalog = Catalog.from_source(photos)
+    (tmp_path / ".out.part").mkdir()
+    lock = FileLock(tmp_path / ".out.part" / "lock")
+    with lock, pytest.raises(ValueError, match="Another process is exporting to"):
+        export(clustering, tmp_path / "out", images=catalog)
+    assert export(clustering, tmp_path / "out", images=catalog).written == 6

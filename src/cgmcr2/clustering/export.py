@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
-import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from cgmcr2._files import replacing, write_text
 from cgmcr2.clustering import COLUMNS, Clustering, write_csv
@@ -74,15 +75,28 @@ def export(
         return Exported(out, len(clustering), [])
     if images is None:
         raise ValueError(f"Exporting to {to} needs the images; give the folder or archive that holds them.")
-    temporary = out.with_name(f".{out.name[:80]}.{uuid.uuid4().hex}.part")
-    temporary.mkdir(parents=True)
-    try:
+    with _new_folder(out) as temporary:
         written, missing = _write_folders(clustering, temporary, images, link, imagefolder=to == "imagefolder")
-        os.rename(temporary, out)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
     return Exported(out, written, missing)
+
+
+@contextlib.contextmanager
+def _new_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes ``path`` on success; one that a killed process left is deleted."""
+    work = path.with_name(f".{path.name[:40]}.part")
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(work / "lock", timeout=0):
+            try:
+                folder = work / "folder"
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                yield folder
+                os.rename(folder, path)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+    except Timeout:
+        raise ValueError(f"Another process is exporting to {path}; wait for it, or choose another path.") from None
 
 
 def _write_folders(

@@ -234,4 +234,6 @@ class RunFolder:
     def remove_checkpoints(self) -> None:
         """Delete the checkpoints of the finished training."""
         remove_checkpoints(self.path)
+        for temporary in (*self.path.glob(".checkpoint.*.part*"), *self.path.glob(".precomputed.*.part*")):
+            temporary.unlink(missing_ok=True)  # of a killed process
         shutil.rmtree(self.refit, ignore_errors=True)
