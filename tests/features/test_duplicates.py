@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -168,5 +169,8 @@ def test_groups_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_groups(tmp_path, "digest"), groups)
     assert read_groups(tmp_path, "digest of other rows") is None
     path = tmp_path / "duplicates.json"
-    path.write_text(path.read_text().replace("5", "77"))
-    assert read_groups(tmp_path, "digest") is None
+    content = json.loads(path.read_text())
+    assert content["groups"] == [[0, 2, 5], [1, 4]]
+    for damaged in ([[0, 2, 77], [1, 4]], [[0, 2, 6], [1, 4]], [[0, 2, 5]], [[]], "x"):
+        path.write_text(json.dumps({**content, "groups": damaged}))
+        assert read_groups(tmp_path, "digest") is None

@@ -241,6 +241,7 @@ class _GroupsFile:
     data: str  # digest of the features
     rows: int
     groups: list[list[int]]  # rows of each group of two or more, ascending
+    checksum: str  # of the groups, because the file is read before a run is sealed
 
 
 def write_groups(folder: Path, groups: Int64, data: str) -> None:
@@ -248,11 +249,15 @@ def write_groups(folder: Path, groups: Int64, data: str) -> None:
     members = defaultdict(list)
     for row in np.flatnonzero(np.bincount(groups, minlength=len(groups))[groups] > 1).tolist():
         members[int(groups[row])].append(row)
-    write_json(folder / FILE_NAME, dataclasses.asdict(_GroupsFile(data, len(groups), list(members.values()))))
+    content = _GroupsFile(data, len(groups), list(members.values()), _checksum(groups))
+    write_json(folder / FILE_NAME, dataclasses.asdict(content))
 
 
 def read_groups(folder: Path, data: str | None) -> Int64 | None:
-    """The groups (n,) in ``duplicates.json`` if they are those of the rows with the digest ``data``; None otherwise."""
+    """The groups (n,) in ``duplicates.json`` if they are those of the rows with the digest ``data``; None otherwise.
+
+    None also if the file is damaged: the groups can be found again.
+    """
     path = folder / FILE_NAME
     if not path.is_file():
         return None
@@ -263,6 +268,10 @@ def read_groups(folder: Path, data: str | None) -> Int64 | None:
         groups = np.arange(content.rows)
         for rows in content.groups:
             groups[rows] = rows[0]
-    except (ValueError, IndexError):  # damaged: search again
+    except (ValueError, IndexError):  # damaged
         return None
-    return groups if np.array_equal(groups[groups], groups) and groups.min(initial=0) >= 0 else None
+    return groups if content.checksum == _checksum(groups) else None
+
+
+def _checksum(groups: Int64) -> str:
+    return xxhash.xxh3_128(np.ascontiguousarray(groups, dtype=np.int64).data).hexdigest()
