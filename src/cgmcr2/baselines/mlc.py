@@ -33,10 +33,10 @@ class MLC(MinibatchBaseline):
     alone; afterwards the cluster head is initialised as a copy of the feature head. The final clusters are a normalized
     cut of the neighbour graph of ``C``.
 
-    Differences from the authors' code: Adam (theirs: SGD with momentum); batches of 512, width 1024 and 1 + 10 epochs
-    (theirs: 1,000 to 2,000, 4096 and up to 30); the warm-up is counted in epochs; the final graph has the s largest
-    cosine similarities of ``C`` over all rows (theirs: the dense ``Pi`` of one batch); new rows are labelled by the
-    Nyström extension.
+    Differences from the authors' code: Adam (theirs: SGD with momentum); batches of 512, width 1024 and 25 + 250 steps
+    (theirs: batches of 1,000 to 2,000, width 4096 and up to 30 epochs); the final graph has the s largest cosine
+    similarities of ``C`` over all rows (theirs: the dense ``Pi`` of one batch); new rows are labelled by the Nyström
+    extension.
 
     Parameters
     ----------

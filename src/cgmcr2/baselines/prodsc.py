@@ -96,8 +96,8 @@ class PRODSC(MinibatchBaseline):
     is 1,024 instead of 4,096, and batches have 512 rows below 50 clusters instead of 1,024. The learning rate is 1e-3
     instead of 1e-4, because a quarter of the width needs larger steps and there are fewer steps (1e-4 with 144 steps
     was far below k-means on CIFAR-10). gamma, beta and eta are those of their CIFAR-10 configuration below 50 clusters,
-    and of their CIFAR-100 configuration otherwise. Small data is trained for at least ``min_steps`` steps. As in their
-    code, there is one Sinkhorn step, so rows sum to 1 and columns approximately.
+    and of their CIFAR-100 configuration otherwise. There are 500 steps for every n. As in their code, there is one
+    Sinkhorn step, so rows sum to 1 and columns approximately.
 
     Parameters
     ----------

@@ -128,8 +128,9 @@ class TAC(MinibatchBaseline):
 
     Differences from the authors' code (github.com/XLearning-SCU/2024-ICML-TAC): the hidden layer has 512 units (theirs:
     the width of the features, 512 for their ViT-B/32); the over-clustering is one run of scikit-learn's k-means
-    (theirs: ten of faiss); small data is trained for at least ``min_steps`` steps, and the number of neighbours is
-    capped at a quarter of the mean cluster size.
+    (theirs: ten of faiss, spherical); there are at most 2,000 steps for every n (theirs: 20 epochs, 100 for many
+    clusters); the entropy is clamped at 1e-8 (theirs: 1e-9); and the number of neighbours is capped at a quarter of the
+    mean cluster size.
 
     Parameters
     ----------
