@@ -228,5 +228,5 @@ def test_ensc() -> None:
     W = np.abs(C) / np.linalg.norm(C, axis=1, keepdims=True)
     np.testing.assert_allclose(
         affinity(ours, 50).toarray(), (W + W.T) / 2, atol=0.06
-    )  # the coefficients are less exact than the objective
+    )  # as exact as the coefficients
     assert len(set(zip(EnSC(3, tau=tau, beta=beta).fit_predict(X), np.arange(n) % 3, strict=True))) == 3
