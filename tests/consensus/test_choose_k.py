@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from cgmcr2.consensus.choose_k import (
     Choice,
@@ -17,6 +19,7 @@ from cgmcr2.consensus.choose_k import (
     decide,
     eigengaps,
     read_choice,
+    standardized_excess,
     write_choice,
 )
 from cgmcr2.consensus.views import smoothed_views
@@ -57,7 +60,6 @@ def test_runners_up_are_other_peaks_and_not_neighbours() -> None:
 @pytest.mark.parametrize(
     ("agreement", "scores", "sentence"),
     [
-        ([0.2, 0.3, 0.2], [0.2, 0.3, 0.2], "partitions of the two views disagree"),
         ([0.9, 0.9, 0.9], [0.80, 0.5, 0.81], "2 clusters fit well, but 8 fit about as well"),
         ([0.9, 0.9, 0.9], [0.3, 0.8, 0.5], "3 clusters fit best."),
     ],
@@ -106,12 +108,48 @@ def test_invalid_input_is_one_sentence() -> None:
         choose_k(groups(3), most=1)
 
 
-@pytest.mark.parametrize("shape", [(60, 8), (200, 16)])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_few_rows_of_noise_are_not_called_clear(shape: tuple[int, int], seed: int) -> None:
-    choice = choose_k(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
-    assert not choice.clear
+def noise(kind: str, n: int, D: int, seed: int) -> Array:
+    """Rows without groups."""
+    rng = np.random.default_rng(seed)
+    rows = {
+        "gaussian": rng.standard_normal((n, D)),
+        "decaying": rng.standard_normal((n, D)) / np.arange(1, D + 1),  # most unit rows are near two poles
+        "uniform": rng.random((n, D)),
+        "permuted": rng.permuted(load_digits().data[:n, 18 : 18 + D], axis=0),
+    }
+    return rows[kind].astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", [(60, 8), (100, 16)], ids=["60x8", "100x16"])
+@pytest.mark.parametrize("kind", ["gaussian", "decaying", "uniform", "permuted"])
+def test_noise_is_not_called_clear(kind: str, shape: tuple[int, int]) -> None:
+    choice = choose_k(noise(kind, *shape, seed=0))
+    assert not choice.clear, choice.verdict
     assert choice.verdict.startswith("No clear answer")
+
+
+@pytest.mark.parametrize("classes", [(0, 1, 4), (0, 2, 6, 7)], ids=["3 classes", "4 classes"])
+def test_few_rows_of_real_classes_are_called_clear(classes: tuple[int, ...]) -> None:
+    X, y = load_digits(return_X_y=True)
+    choice = choose_k(X[np.isin(y, classes)][:80].astype(np.float32))
+    assert choice.clear, choice.verdict
+    assert abs(choice.chosen - len(classes)) <= 1
+
+
+def test_the_verdict_names_the_agreement_on_random_data() -> None:
+    verdict = choose_k(noise("gaussian", 60, 8, 0)).verdict
+    assert re.search(
+        r"hardly better than they fit random data \(AMI of the two views 0\.\d\d, on random data 0\.\d\d\)", verdict
+    )
+
+
+def test_the_excess_is_in_standard_deviations_of_a_share_of_k() -> None:
+    rng = np.random.default_rng(0)
+    for k, share in ((30, 0.3), (30, 0.7), (200, 0.1)):
+        shares = rng.binomial(k, share, 20_000) / k
+        excess = standardized_excess(shares, np.full(20_000, share), k)
+        assert abs(excess.std() - 1) < 0.05
+    assert standardized_excess(np.array([1.1, -0.1]), np.array([1.0, 0.0]), 5).tolist() == [0, 0]  # shares are clipped
 
 
 def test_equal_rows_are_one_cluster() -> None:

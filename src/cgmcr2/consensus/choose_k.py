@@ -11,9 +11,8 @@ many they split groups differently; at a good k the partitions of the two views 
 
 The agreement finds the right range of k but is flat within it; the eigengap is sharp but may find the wrong range.
 
-*Reference.* Partitions of a few rows agree even on noise. So the choice is clear only if the partitions agree much more
-than those of two data sets without groups: Gaussian rows of the same covariance, and the same columns, each permuted
-(as in the gap statistic of Tibshirani et al., 2001).
+*Reference.* Partitions of noise agree as well, above all if there are few rows or few features. So the choice is clear
+only if agreement and eigengap are significantly larger than on surrogate data without groups (``reference.py``).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from cgmcr2.graphs.walk import neighbour_matrix
 
 from .kmeans import kmeans
 from .partitions import Float64, Int64, adjusted_mutual_information
-from .reference import Float32, count_distinct, gaussian_rows, permuted_columns
+from .reference import Float32, count_distinct, permuted_columns, rotated_rows
 from .views import smoothed_views
 
 
@@ -55,10 +54,9 @@ class ChooseKConfig:
     gap_weight: float = 0.03  # weight of log(k^gap_growth x gap) relative to the agreement
     gap_growth: float = 0.25  # compensates that gaps shrink as k grows
     tolerance: float = 0.02  # scores closer than this count as equal
-    min_agreement: float = 0.5  # data without groups reaches 0.15 to 0.4, more if there are few rows
-    min_gain: float = 0.65  # required (agreement - reference) / (1 - reference); noise reaches 0.6
-    min_gain_few: float = 2.5  # min_gain_few / sqrt(n) is added: noise reaches more on few rows
-    max_gain: float = 0.97  # upper limit of the required gain
+    min_excess: float = 1.645  # over surrogate data; one-sided 5 % quantile of the normal distribution
+    surrogates: int = 4  # of each kind, averaged
+    few_rows: int = 400  # one surrogate of each kind is precise enough if there are more rows
     min_distinct: int = 4  # distinct rows that the criteria need
     copy_distance: float = 1e-3  # unit rows closer than this count as equal; encoders round differently in each batch
 
@@ -144,7 +142,7 @@ def choose_k(
     log_gaps = np.log(np.maximum(k**config.gap_growth * gaps[candidates], 1e-3))
     scores = agreement - config.few_clusters / k**2 + config.gap_weight * log_gaps
     choice = decide(candidates, agreement, scores, config)
-    return _compare_with_noise(choice, X, seed, config) if choice.clear else choice
+    return _compare_with_noise(choice, gaps[choice.chosen], X, seed, config) if choice.clear else choice
 
 
 def decide(
@@ -153,7 +151,7 @@ def decide(
     scores: Sequence[float] | Float64,
     config: ChooseKConfig = DEFAULT,
 ) -> Choice:
-    """Choose the candidate of highest score, and say how clear the choice is.
+    """Choose the candidate of highest score.
 
     If candidates that differ by more than a factor of 2 have equal scores (within the tolerance), the choice is not
     clear, and the smallest of them is taken.
@@ -172,39 +170,49 @@ def decide(
         distinct = all(max(candidates[i] / other, other / candidates[i]) >= 1.5 for other in [k, *runners_up])
         if distinct and len(runners_up) < 3:
             runners_up.append(candidates[i])
-    clear = bool(agreement[best] >= config.min_agreement and not spread)
     alternatives = [candidates[i] for i in ties if i != best]
-    if agreement[best] < config.min_agreement:
-        verdict = (
-            f"No clear answer: even for the best number of clusters, {k}, the partitions of the two views disagree "
-            f"(AMI {agreement[best]:.2f})."
-        )
-    elif spread:
+    if spread:
         verdict = f"No clear answer: {k} clusters fit well, but {_enumerate(alternatives)} fit about as well."
     else:
         verdict = f"{k} clusters fit best" + (
             f"; {_enumerate(alternatives)} fit about as well." if alternatives else "."
         )
-    return Choice(tuple(candidates), _rounded(values), _rounded(agreement), k, tuple(runners_up), clear, verdict)
+    return Choice(tuple(candidates), _rounded(values), _rounded(agreement), k, tuple(runners_up), not spread, verdict)
 
 
-def _compare_with_noise(choice: Choice, X: Float32, seed: int, config: ChooseKConfig) -> Choice:
-    """The choice, no longer clear if its partitions do not agree clearly more than those of data without groups."""
+def _compare_with_noise(choice: Choice, gap: float, X: Float32, seed: int, config: ChooseKConfig) -> Choice:
+    """The choice, no longer clear if agreement and eigengap are hardly larger than on data without groups."""
     k, agreement = choice.chosen, choice.agreement[choice.candidates.index(choice.chosen)]
-    reference = 0.0
-    for i, noise in enumerate((gaussian_rows(X, seed), permuted_columns(X, seed))):
-        rng = np.random.default_rng([seed, Stream.CHOOSE_K, i])
-        views = smoothed_views(noise, config.walk_steps, seed)[1]
-        reference = max(reference, float(_view_agreement(views, [k], rng, progress=False)[0]))
-    min_gain = min(config.min_gain + config.min_gain_few / math.sqrt(len(X)), config.max_gain)
-    if agreement >= reference + min_gain * (1 - reference):
+    rng = np.random.default_rng([seed, Stream.CHOOSE_K])
+    reference = np.zeros(2)  # agreement and gap
+    for surrogate in (rotated_rows, permuted_columns):
+        criteria = []
+        for _ in range(config.surrogates if len(X) <= config.few_rows else 1):
+            neighbours, views = smoothed_views(surrogate(X, rng), config.walk_steps, seed)
+            criteria.append((_view_agreement(views, [k], rng, progress=False)[0], eigengaps(neighbours, k)[k]))
+        reference = np.maximum(reference, np.mean(criteria, axis=0))
+    excess = sum(standardized_excess(np.array([agreement, gap]), reference, k)) / math.sqrt(2)  # Stouffer's method
+    if excess >= config.min_excess:
         return choice
-    if agreement >= reference + config.min_gain * (1 - reference):
-        verdict = f"No clear answer: {k} clusters fit best, but {len(X):,} rows are too few to be certain"
-    else:
-        verdict = f"No clear answer: partitions into {k} clusters agree hardly more than on random data"
-    verdict += f" (AMI {agreement:.2f}, on random data {reference:.2f})."
+    verdict = (
+        f"No clear answer: {k} clusters fit best, but hardly better than they fit random data "
+        f"(AMI of the two views {agreement:.2f}, on random data {reference[0]:.2f})."
+    )
     return dataclasses.replace(choice, clear=False, verdict=verdict)
+
+
+def standardized_excess(values: Float64, reference: Float64, k: int) -> Float64:
+    """``values - reference`` in standard deviations, for numbers between 0 and 1 that depend on k clusters.
+
+    Such a number is treated as the share of the k clusters that are well separated. The arcsine of the square root of a
+    share of k trials has a standard deviation of about ``1 / (2 sqrt(k))``, whatever the share.
+
+    >>> standardized_excess(np.array([0.9, 0.5]), np.array([0.6, 0.5]), k=4).round(2).tolist()
+    [1.45, 0.0]
+    """
+    angles, reference_angles = (np.arcsin(np.sqrt(np.clip(shares, 0, 1))) for shares in (values, reference))
+    excess: Float64 = 2 * math.sqrt(k) * (angles - reference_angles)
+    return excess
 
 
 def _choose_among_copies(n: int, distinct: int, most: int | None) -> Choice:

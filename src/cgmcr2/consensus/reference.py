@@ -1,8 +1,9 @@
-"""Data without groups that resembles given data, and copies of rows: what the choice of k is checked against."""
+"""Surrogate data without groups, and copies of rows: what the choice of k is checked against.
+
+Both surrogates have a null hypothesis for which comparison with them is exact: Gaussian rows, and independent columns.
+"""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import numpy.typing as npt
@@ -13,19 +14,24 @@ from cgmcr2._arrays import unit_rows
 Float32 = npt.NDArray[np.float32]
 
 
-def gaussian_rows(X: Float32, seed: int) -> Float32:
-    """(n, D) Gaussian rows with the mean and covariance of the unit rows of ``X (n, D)``."""
-    U = torch.from_numpy(unit_rows(X))
-    mean = U.mean(0)
-    R = torch.linalg.qr(U - mean, mode="r").R  # R'R is n times the covariance
-    noise = torch.randn(len(U), len(R), generator=torch.Generator().manual_seed(seed))
-    rows: Float32 = (mean + noise @ R / math.sqrt(len(U))).numpy()
+def rotated_rows(X: Float32, rng: np.random.Generator) -> Float32:
+    """Gaussian-like rows with exactly the mean and covariance of ``X (n, D)``.
+
+    The centred columns of X are rotated at random in the space of the n rows. If the rows of X are Gaussian, whatever
+    their mean and covariance, the result has the distribution of X (rotation test; Langsrud, 2005).
+    """
+    C = torch.from_numpy(X)
+    mean = C.mean(0)
+    R = torch.linalg.qr(C - mean, mode="r").R  # R'R = n x covariance
+    noise = torch.from_numpy(rng.standard_normal((len(C), len(R)), dtype=np.float32))
+    Q = torch.linalg.qr(noise - noise.mean(0)).Q
+    rows: Float32 = (mean + Q @ R).numpy()
     return rows
 
 
-def permuted_columns(X: Float32, seed: int) -> Float32:
-    """The unit rows of ``X (n, D)`` with each column permuted independently."""
-    return np.random.default_rng(seed).permuted(unit_rows(X), axis=0)
+def permuted_columns(X: Float32, rng: np.random.Generator) -> Float32:
+    """The rows of ``X (n, D)`` with each column permuted independently."""
+    return rng.permuted(X, axis=0)
 
 
 def count_distinct(X: Float32, most: int, distance: float) -> int:
