@@ -19,6 +19,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from sklearn.metrics import adjusted_rand_score
 
 from cgmcr2 import CgMCR2
+from cgmcr2.consensus import choose_k
 from cgmcr2.encoders import load_encoder
 from cgmcr2.features import extract
 from cgmcr2.features.duplicates import find_groups
@@ -91,6 +92,7 @@ def main() -> None:
     parser.add_argument("--photos", type=int, default=100, dest="count", help="number of photos, evenly by label")
     parser.add_argument("--copies", type=int, default=10, help="images per photo: the photo, an exact copy, edits")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--choose-only", action="store_true", help="do not train where every copy counts: it is slow")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder for the copies and their features")
     options = parser.parse_args()
     with options.labels.open(newline="") as file:
@@ -120,6 +122,10 @@ def main() -> None:
             ("every group counts once", np.arange(len(photo)), groups),
         ):
             start = time.process_time()
+            if options.choose_only and name == "every copy counts":
+                choice = choose_k(Subset(store, rows), seed=seed)
+                print(f"seed {seed}, {name}: k {choice.chosen}, {'clear' if choice.clear else 'not clear'}", flush=True)
+                continue
             model = CgMCR2("auto", random_state=seed)
             labels = model.fit_source(Subset(store, rows), groups=row_groups).labels
             seconds = time.process_time() - start

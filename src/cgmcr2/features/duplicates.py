@@ -17,6 +17,7 @@ from torch import Tensor
 
 from cgmcr2._arrays import unit_rows
 from cgmcr2._files import read_json, write_json
+from cgmcr2._progress import progress_bar
 from cgmcr2.features.sources import FeatureSource, Subset, read_rows
 from cgmcr2.images import Catalog, ImageItem
 
@@ -89,7 +90,9 @@ def _content_digest(item: ImageItem) -> bytes:
 
 
 @torch.no_grad()
-def near_duplicates(source: FeatureSource, config: NearDuplicateConfig | None = None) -> Int64:
+def near_duplicates(
+    source: FeatureSource, config: NearDuplicateConfig | None = None, *, progress: bool = False
+) -> Int64:
     """Group images with nearly the same features, such as edited copies of a photo or the frames of a burst.
 
     Rows i and j are near-duplicates if their cosine similarity is at least ``similarity`` and
@@ -111,6 +114,8 @@ def near_duplicates(source: FeatureSource, config: NearDuplicateConfig | None = 
         An array, or any other source of rows; it need not fit into memory.
     config : NearDuplicateConfig, optional
         Thresholds.
+    progress : bool
+        Show a progress bar.
 
     Returns
     -------
@@ -134,7 +139,7 @@ def near_duplicates(source: FeatureSource, config: NearDuplicateConfig | None = 
         return groups
     Y, distance = _reduced_rows(source, config)
     least = 1 - distance / 2  # cosine similarity from which another row is a near-duplicate
-    for candidates in _close_pairs(Y, least, config.tile):
+    for candidates in _close_pairs(Y, least, config.tile, progress):
         for start in range(0, candidates.shape[1], config.pairs):
             pairs = candidates[:, start : start + config.pairs]
             pairs = pairs[:, groups[pairs[0]] != groups[pairs[1]]]
@@ -180,18 +185,20 @@ def _reduced_rows(source: FeatureSource, config: NearDuplicateConfig) -> tuple[T
     return Y, (config.ratio * reference).clamp(config.rounding, largest)
 
 
-def _close_pairs(Y: Tensor, least: Tensor, tile: int) -> Iterator[Int64]:
+def _close_pairs(Y: Tensor, least: Tensor, tile: int, progress: bool) -> Iterator[Int64]:
     """Yield pairs of rows (2, m), the first one smaller, whose similarity in ``Y`` is at least ``least`` of both."""
     n = len(Y)
     least = least - 1e-6  # the reduced rows are rounded too
-    for start in range(0, n, tile):
-        for other in range(start, n, tile):
+    tiles = [(start, other) for start in range(0, n, tile) for other in range(start, n, tile)]
+    with progress_bar(len(tiles), desc="Finding near-duplicates", unit="blocks", enabled=progress) as bar:
+        for start, other in tiles:
             similarity = Y[start : start + tile] @ Y[other : other + tile].T  # (tile, p) x (p, tile) -> (tile, tile)
             i, j = (similarity >= least[start : start + tile, None]).nonzero().T
             i, j, similarity = i + start, j + other, similarity[i, j]
             close = (similarity >= least[j]) & (i < j)
             if close.any():
                 yield torch.stack([i[close], j[close]]).numpy()
+            bar.update()
 
 
 def _merge(groups: Int64, pairs: Int64) -> Int64:
@@ -205,7 +212,7 @@ def _merge(groups: Int64, pairs: Int64) -> Int64:
     return merged
 
 
-def find_groups(source: FeatureSource, ids: Sequence[str], catalog: Catalog) -> Int64:
+def find_groups(source: FeatureSource, ids: Sequence[str], catalog: Catalog, *, progress: bool = False) -> Int64:
     """Group exact and near-duplicates among the images ``ids`` of ``catalog``, whose features are ``source (n, D)``.
 
     Returns
@@ -217,7 +224,7 @@ def find_groups(source: FeatureSource, ids: Sequence[str], catalog: Catalog) -> 
     exact = exact_duplicates(catalog)
     _, first, inverse = np.unique([exact[index[id]] for id in ids], return_index=True, return_inverse=True)
     distinct, inverse = np.sort(first), np.argsort(np.argsort(first))[inverse]
-    near = near_duplicates(Subset(source, distinct))
+    near = near_duplicates(Subset(source, distinct), progress=progress)
     groups: Int64 = distinct[near][inverse]
     return groups
 

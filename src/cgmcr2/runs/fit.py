@@ -146,7 +146,7 @@ def choose_clusters(
         else:
             catalog = Catalog.from_source(source, exclude=[run.path])
             store = embed_images(catalog, encoder, run.store, run.errors, progress)
-            groups = image_groups(run.path, store, store.ids, catalog, check_finite(store))
+            groups = image_groups(run.path, store, store.ids, catalog, check_finite(store), progress=progress)
             features = Subset(store, distinct_rows(groups))
         request = ChoiceRequest(check_finite(features), seed, most)
         choice = choose_k(features, most=most, seed=seed, progress=progress)
@@ -157,14 +157,16 @@ def choose_clusters(
     return choice
 
 
-def image_groups(folder: Path, source: FeatureSource, ids: Sequence[str], catalog: Catalog, digest: str) -> Int64:
+def image_groups(
+    folder: Path, source: FeatureSource, ids: Sequence[str], catalog: Catalog, digest: str, *, progress: bool
+) -> Int64:
     """Groups (n,) of near-duplicates among the images ``ids``, from ``duplicates.json`` in ``folder`` if it has them.
 
     ``digest`` is that of the features ``source (n, D)``.
     """
     groups = read_groups(folder, digest)
     if groups is None:
-        groups = find_groups(source, ids, catalog)
+        groups = find_groups(source, ids, catalog, progress=progress)
         if not (folder / CHECKSUMS).exists():  # the groups of a finished run are kept
             write_groups(folder, groups, digest)
     return groups
@@ -226,7 +228,10 @@ def _fit(
             run.remove_checkpoints()
         run.write_info(request)
     training_folder = run.path if earlier is None else run.prepare_refit(request)
-    groups = None if catalog is None else image_groups(training_folder, source, ids, catalog, request.features or "")
+    groups = None
+    if catalog is not None:
+        digest = request.features or ""
+        groups = image_groups(training_folder, source, ids, catalog, digest, progress=model.verbose)
     labels, probabilities, Z = model.fit_source(source, groups=groups, folder=training_folder, tensorboard=tensorboard)
     outlier = outlier_scores(Z, labels)
     clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier, groups=groups)
