@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from colours import write_photos
 from fault_injection import MUTATIONS, inject, make_targets
 
 SETTINGS = ("hidden_dim=8", "warmup_epochs=20", "finetune_epochs=10", "n_heads=1", "lr=0.01")
+KILLED = ("embed", "cluster", "refit", "fit", "choose-k", "predict", "report", "export", "repair")
 QUICK = ["--encoder", "colours", *(word for setting in SETTINGS for word in ("--set", setting))]
 
 
@@ -106,7 +107,7 @@ def prepared(work: Path, finished: Path, command: str) -> None:
             (work / "run" / name).write_bytes(b"damaged")
 
 
-def kill(count: int, seed: int, base: Path) -> Iterator[str]:
+def kill(count: int, seed: int, base: Path, names: Sequence[str]) -> Iterator[str]:
     """Kill commands at random moments, repeat them until they finish, and compare with undisturbed runs."""
     rng = random.Random(seed)
     photos = make_photos(base / "photos")
@@ -116,7 +117,6 @@ def kill(count: int, seed: int, base: Path) -> Iterator[str]:
     assert run("embed", photos, "--encoder", "colours", "-o", base / "store", "-q") == 0
     assert run(*words("cluster", photos, base / "finished"), "-q") == 0
     assert run("predict", finished, photos, "--no-cache", "-o", base / "new.csv", "-q") == 0
-    names = ("embed", "cluster", "refit", "fit", "choose-k", "predict", "report", "export", "repair")
     reference, seconds = {}, {}
     for name in names:
         work = base / f"reference-{name}"
@@ -278,9 +278,14 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--photos", type=Path, help="folder of photos for draws")
+    parser.add_argument("--only", default=",".join(KILLED), help="commands to kill, separated by commas")
     parser.add_argument("--commands", type=int, default=4, help="commands per mutation, drawn at random")
     arguments = parser.parse_args()
-    extra = {"draws": {"photos": arguments.photos}, "mutate": {"commands": arguments.commands}}.get(arguments.mode, {})
+    extra = {
+        "kill": {"names": arguments.only.split(",")},
+        "draws": {"photos": arguments.photos},
+        "mutate": {"commands": arguments.commands},
+    }.get(arguments.mode, {})
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
         for failure in modes[arguments.mode](arguments.count, arguments.seed, Path(folder), **extra):
