@@ -181,7 +181,7 @@ def decide(
 
 
 def _compare_with_noise(choice: Choice, gap: float, X: Float32, seed: int, config: ChooseKConfig) -> Choice:
-    """The choice, no longer clear if agreement and eigengap are hardly larger than on data without groups."""
+    """The choice, not clear if agreement and eigengap are not significantly larger than on data without groups."""
     k, agreement = choice.chosen, choice.agreement[choice.candidates.index(choice.chosen)]
     rng = np.random.default_rng([seed, Stream.CHOOSE_K])
     reference = np.zeros(2)  # agreement and gap
@@ -195,7 +195,7 @@ def _compare_with_noise(choice: Choice, gap: float, X: Float32, seed: int, confi
     if excess >= config.min_excess:
         return choice
     verdict = (
-        f"No clear answer: {k} clusters fit best, but hardly better than they fit random data "
+        f"No clear answer: {k} clusters fit best, but not significantly better than they fit random data "
         f"(AMI of the two views {agreement:.2f}, on random data {reference[0]:.2f})."
     )
     return dataclasses.replace(choice, clear=False, verdict=verdict)
