@@ -220,9 +220,8 @@ def find_groups(source: FeatureSource, ids: Sequence[str], catalog: Catalog, *, 
     groups : ndarray of shape (n,)
         First row of the group of each row.
     """
-    index = {id: number for number, id in enumerate(catalog.ids)}
-    exact = exact_duplicates(catalog)
-    _, first, inverse = np.unique([exact[index[id]] for id in ids], return_index=True, return_inverse=True)
+    exact = exact_duplicates(catalog)[[catalog.positions[id] for id in ids]]
+    _, first, inverse = np.unique(exact, return_index=True, return_inverse=True)
     distinct, inverse = np.sort(first), np.argsort(np.argsort(first))[inverse]
     near = near_duplicates(Subset(source, distinct), progress=progress)
     groups: Int64 = distinct[near][inverse]
