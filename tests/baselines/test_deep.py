@@ -48,7 +48,7 @@ def test_training_stops_when_the_loss_no_longer_improves() -> None:
         return 0 * network.weight.sum() + max(0, 1500 - len(steps))  # constant from step 1,500 on
 
     train(network, loss, 4, TrainingOptions(max_steps=10_000, batch_size=2, lr=0.0))
-    assert len(steps) == 3500  # the last 1,000 steps and the 1,000 before them are equal
+    assert len(steps) == 2500  # the last 500 steps and the 500 before them are equal
 
 
 def test_converged_by_hand() -> None:

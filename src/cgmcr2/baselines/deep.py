@@ -24,7 +24,7 @@ from .base import Arrays, Baseline, Float32, Int64
 
 PREDICT_ROWS = 4096  # rows per prediction batch
 WINDOW = 100  # steps per value of the loss history
-PATIENCE = 10  # values of the history compared with the same number before them; 1,000 steps average out the batches
+PATIENCE = 5  # values of the history compared with the same number before them; 500 steps average out the batches
 TOLERANCE = 1e-3  # improvement over PATIENCE values, relative to the total decrease, below which training stops
 
 
