@@ -6,9 +6,9 @@
 
 Protocol: fit on split 0, predict split 1. Labels are used for scores only. ``head`` is the largest logit of the cluster
 head. ``spectral`` is a normalized cut of the 10-neighbour graph of ``Z`` (with Sinkhorn memberships: of the cluster
-head's output ``C``), extended to split 1 by the Nyström method; this is MLC's own prediction. ``purity`` is the share of
-the ten nearest neighbours in a batch, by ``Z``, that have the row's class, after the warm-up and at the end. Each run is
-appended to a JSON Lines file and not repeated.
+head's output ``C``), extended to split 1 by the Nyström method; this is MLC's own prediction. ``purity`` is the share
+of the ten nearest neighbours in a batch, by ``Z``, that have the row's class, after the warm-up and at the end. Each
+run is appended to a JSON Lines file and not repeated.
 """
 
 from __future__ import annotations
