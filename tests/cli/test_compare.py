@@ -35,6 +35,16 @@ def test_a_table_is_printed_and_saved(features: Path, tmp_path: Path, capsys: py
     assert shown.err == ""
 
 
+def test_the_protocol_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    X, y = load_digits(return_X_y=True)
+    np.savez(tmp_path / "x.npz", features=X[:200].astype(np.float32), labels=y[:200], split=np.arange(200) % 4 == 0)
+    words = ["compare", tmp_path / "x.npz", "-k", 10, "--methods", "k-means", "--seeds", 1, "--in-process", "-q"]
+    assert run(*words, "-o", tmp_path / "all", "--protocol", "all") == 0
+    assert "fitted on all rows (200 rows), scored on split 1 (50 rows)" in capsys.readouterr().out
+    assert run(*words, "-o", tmp_path / "unseen") == 0
+    assert "fitted on split 0 (150 rows), predicted split 1 (50 rows)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
