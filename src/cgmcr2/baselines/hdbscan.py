@@ -75,4 +75,4 @@ class HDBSCAN(CentroidBaseline):
         if self.min_cluster_size is not None:
             return [self.min_cluster_size]
         largest = n // (2 * self.n_clusters)
-        return [min(5, max(2, n))] + [5 * 2**i for i in range(1, 20) if 5 * 2**i <= largest]
+        return [min(5, n)] + [5 * 2**i for i in range(1, 20) if 5 * 2**i <= largest]
