@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -174,14 +175,14 @@ def mutations(count: int, seed: int, base: Path, commands: int) -> Iterator[str]
         name, file = files[number % len(files)]
         faults[name].append((file, rng.choice(MUTATIONS), rng.randrange(2**31)))
     for name, target in targets.items():
-        sample = min(commands, len(target.commands))
-        for failure in inject(target, base / "work", faults[name], sample):
-            yield f"{name}: {failure}"
-        print(
-            f"{name}: {len(faults[name])} mutations of {len(target.files())} files, "
-            f"{sample} of {len(target.commands)} commands each",
-            flush=True,
-        )
+        executed: Counter[str] = Counter()
+        for outcome in inject(target, base / "work", faults[name], commands, slow=1 / 16):
+            if isinstance(outcome, str):
+                executed[outcome] += 1
+            else:
+                executed[outcome.command] += 1
+                yield f"{name}: {outcome}"
+        print(f"{name}: {len(faults[name])} mutations of {len(target.files())} files, {dict(executed)}", flush=True)
 
 
 class RememberingEncoder:
@@ -279,7 +280,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--photos", type=Path, help="folder of photos for draws")
     parser.add_argument("--only", default=",".join(KILLED), help="commands to kill, separated by commas")
-    parser.add_argument("--commands", type=int, default=4, help="commands per mutation, drawn at random")
+    parser.add_argument(
+        "--commands",
+        type=int,
+        default=4,
+        help="commands per mutation, drawn at random; those that train are added to one mutation in 16",
+    )
     arguments = parser.parse_args()
     extra = {
         "kill": {"names": arguments.only.split(",")},

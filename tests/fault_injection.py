@@ -47,6 +47,7 @@ class Command:
     output: str = "*"  # names of the files of the result in the folder for the output
     printed: bool = False  # whether the printed text is part of the result
     state: Callable[[Path], bytes] = lambda folder: b""  # the part of the folder that is part of the result
+    slow: bool = False  # it trains
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,9 +128,11 @@ def make_targets(photos: Path, quick: list[str], work: Path) -> dict[str, Target
                 "cluster --refit": Command(
                     lambda folder, out: ["cluster", photos, "-k", 2, "-o", folder, "--refit", "--no-report", *quick],
                     state=labels_of,
+                    slow=True,
                 ),
                 "fit --config": Command(
-                    lambda folder, out: ["fit", store, "--config", folder / "run.json", "-o", out / "repeated"]
+                    lambda folder, out: ["fit", store, "--config", folder / "run.json", "-o", out / "repeated"],
+                    slow=True,
                 ),
                 **doctor,
             },
@@ -148,8 +151,10 @@ def make_targets(photos: Path, quick: list[str], work: Path) -> dict[str, Target
         "interrupted": Target(
             interrupted,
             {
-                "cluster": Command(lambda folder, out: [*cluster, "-o", folder], state=labels_of),
-                "cluster --refit": Command(lambda folder, out: [*cluster, "-o", folder, "--refit"], state=labels_of),
+                "cluster": Command(lambda folder, out: [*cluster, "-o", folder, "--no-report"], state=labels_of),
+                "cluster --refit": Command(
+                    lambda folder, out: [*cluster, "-o", folder, "--no-report", "--refit"], state=labels_of, slow=True
+                ),
                 "report": report,
                 "doctor": doctor["doctor"],
             },
@@ -161,7 +166,7 @@ def make_targets(photos: Path, quick: list[str], work: Path) -> dict[str, Target
                 "embed": Command(
                     lambda folder, out: ["embed", photos, "--encoder", "colours", "-o", folder], state=rows_of
                 ),
-                "fit": Command(lambda folder, out: ["fit", folder, "-k", 3, "-o", out / "run", *training]),
+                "fit": Command(lambda folder, out: ["fit", folder, "-k", 3, "-o", out / "run", *training], slow=True),
                 "choose-k": Command(lambda folder, out: ["choose-k", folder, "--most", 4], printed=True),
                 "predict": Command(lambda folder, out: ["predict", features, folder, "-o", out / "new.csv"]),
                 "evaluate": Command(
@@ -173,6 +178,7 @@ def make_targets(photos: Path, quick: list[str], work: Path) -> dict[str, Target
                         *("-o", out / "compared"),
                     ],
                     output="*.npy",
+                    slow=True,
                 ),
                 "doctor": doctor["doctor"],
                 "doctor --repair": Command(lambda folder, out: ["doctor", folder, "--repair"], state=rows_of),
@@ -262,11 +268,12 @@ def execute(command: Command, folder: Path, out: Path) -> Outcome:
 
 
 def inject(
-    target: Target, work: Path, faults: Iterable[tuple[str, str, int]], commands: int | None = None
-) -> Iterator[Failure]:
-    """Yield the failures of the commands of ``target`` for each (file, mutation, seed) of ``faults``.
+    target: Target, work: Path, faults: Iterable[tuple[str, str, int]], commands: int, slow: float
+) -> Iterator[Failure | str]:
+    """Yield the outcome of commands of ``target`` for each (file, mutation, seed) of ``faults``.
 
-    All commands are run, or a random sample of ``commands`` of them. Each gets a fresh copy of the folder.
+    The outcome is a failure or the name of the command. A random sample of ``commands`` is run, and each slow command
+    with probability ``slow``. Each gets a fresh copy of the folder.
     """
     copy, out = work / "copy", work / "out"
 
@@ -280,15 +287,17 @@ def inject(
         fresh()
         reference[name] = execute(command, copy, out)
         assert reference[name].code == target.codes.get(name, 0), reference[name].messages
+    fast = [name for name, command in target.commands.items() if not command.slow]
     for file, mutation, seed in faults:
-        for name, command in random.Random(seed).sample(
-            list(target.commands.items()), commands or len(target.commands)
-        ):
+        rng = random.Random(seed)
+        sample = rng.sample(fast, min(commands, len(fast)))
+        sample += [name for name, command in target.commands.items() if command.slow and rng.random() < slow]
+        for name in sample:
             fresh()
             mutate(copy / file, mutation, random.Random(seed))
-            outcome = execute(command, copy, out)
-            if problem := _problem(outcome, reference[name]):
-                yield Failure(file, mutation, name, problem)
+            outcome = execute(target.commands[name], copy, out)
+            problem = _problem(outcome, reference[name])
+            yield Failure(file, mutation, name, problem) if problem else name
 
 
 def _problem(outcome: Outcome, reference: Outcome) -> str | None:

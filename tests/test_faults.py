@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from .colours import write_photos
-from .fault_injection import MUTATIONS, Target, inject, make_targets
+from .fault_injection import MUTATIONS, Failure, Target, inject, make_targets
 
 SETTINGS = ("hidden_dim=8", "warmup_epochs=20", "finetune_epochs=10", "n_heads=1", "lr=0.01")
 QUICK = ["--encoder", "colours", *(word for setting in SETTINGS for word in ("--set", setting))]
@@ -37,4 +37,6 @@ def test_no_command_crashes_or_silently_changes_its_result(
     files = target.files()
     assert EXPECTED[name] < set(files)
     faults = [(file, MUTATIONS[number % len(MUTATIONS)], number) for number, file in enumerate(files)]
-    assert list(inject(target, tmp_path, faults, commands=2)) == []
+    outcomes = list(inject(target, tmp_path, faults, commands=2, slow=0.2))
+    assert [outcome for outcome in outcomes if isinstance(outcome, Failure)] == []
+    assert len(outcomes) >= 2 * len(files)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import logging
 import os
 import sys
+from typing import Any
+
+from typer.main import get_command
 
 from .commands import app
 from .messages import messages_on_stderr
@@ -31,7 +35,7 @@ def run(*arguments: object) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with messages_on_stderr():
         try:
-            app([str(argument) for argument in arguments], prog_name="cgmcr2")
+            _command()([str(argument) for argument in arguments], prog_name="cgmcr2")
         except SystemExit as stop:
             return int(stop.code or 0)
         except (ValueError, OSError, ImportError, FloatingPointError) as error:
@@ -39,6 +43,11 @@ def run(*arguments: object) -> int:
             logger.error("%s", _describe(error))
             return 2
         return 0
+
+
+@functools.cache  # building it takes longer than many commands
+def _command() -> Any:
+    return get_command(app)
 
 
 def _describe(error: Exception) -> str:
