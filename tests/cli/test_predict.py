@@ -40,7 +40,7 @@ def test_user_errors_are_one_sentence(fitted: Path, tmp_path: Path, capsys: pyte
     np.savez(tmp_path / "other.npz", features=X, fingerprint="another")
     np.savez(tmp_path / "narrow.npz", features=X)
     for words, sentence in (
-        ([tmp_path / "none", tmp_path / "narrow.npz"], "is not a run folder"),
+        ([tmp_path / "none", tmp_path / "narrow.npz"], "There is no folder"),
         ([fitted, tmp_path / "narrow.npz"], "has rows of 9 features"),
         ([fitted, tmp_path / "other.npz"], "made by another encoder (another)"),
         ([fitted, tmp_path], "was fitted on features, not on images"),
