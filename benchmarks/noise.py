@@ -173,7 +173,7 @@ def print_time(sizes: list[str]) -> None:
         n, D = map(int, size.split("x"))
         X = low_rank(n, D, np.random.default_rng(0)).astype(np.float32)
         seconds = []
-        for config in (ChooseKConfig(tolerance=-1), ChooseKConfig(tolerance=99), ChooseKConfig(tolerance=-1)):
+        for config in (ChooseKConfig(tolerance=0), ChooseKConfig(tolerance=99), ChooseKConfig(tolerance=0)):
             start = time.process_time()
             choose_k(X, config=config)
             seconds.append(time.process_time() - start)

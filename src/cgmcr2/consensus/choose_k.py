@@ -185,7 +185,8 @@ def _compare_with_noise(choice: Choice, gap: float, X: Float32, seed: int, confi
     k, agreement = choice.chosen, choice.agreement[choice.candidates.index(choice.chosen)]
     rng = np.random.default_rng([seed, Stream.CHOOSE_K])
     reference = np.zeros(2)  # agreement and gap
-    for surrogate in (rotated_rows, permuted_columns):
+    many_columns = X.shape[1] >= len(X)  # projections of many independent columns are nearly Gaussian
+    for surrogate in (rotated_rows,) if many_columns else (rotated_rows, permuted_columns):
         criteria = []
         for _ in range(config.surrogates if len(X) <= config.few_rows else 1):
             neighbours, views = smoothed_views(surrogate(X, rng), config.walk_steps, seed)
