@@ -23,7 +23,7 @@ def test_default_and_other_path(photo_run: Path, tmp_path: Path, capsys: pytest.
 
 def test_user_errors(photo_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, sentence in (
-        ([tmp_path / "none"], "is not a run folder"),
+        ([tmp_path / "none"], "There is no folder"),
         ([photo_run, "--images", tmp_path / "gone"], "are not in"),
     ):
         assert run("report", *words, "-o", tmp_path / "page.html") == 2
