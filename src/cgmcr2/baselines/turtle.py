@@ -83,10 +83,10 @@ class TURTLE(DeepBaseline):
 
     Differences from the authors' code (github.com/mlbio-epfl/turtle): rows of each space are scaled to length sqrt(D) /
     2 (theirs: unchanged); Adam's learning rate equals theirs, 1e-3, at D = 1024 and is inversely proportional to D, so
-    that a step changes the logits equally for every encoder; and, to be practical on a CPU, at most 3,000 outer
-    iterations on 2,048 rows instead of 6,000 on 10,000. As in their code, the classifiers restart in every iteration;
-    with ``warm_start``, AID drops from 0.93 to 0.85. Their results use two spaces of large models (CLIP ViT-L/14 and
-    DINOv2); one space gives lower accuracy.
+    that a step changes the logits equally for every encoder; and, to be practical on a CPU, batches have 2,048 rows
+    instead of 10,000. As in their code, the classifiers restart in every iteration; with ``warm_start``, AID drops from
+    0.93 to 0.85. Their results use two spaces of large models (CLIP ViT-L/14 and DINOv2); one space gives lower
+    accuracy.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class TURTLE(DeepBaseline):
 
     widths: tuple[int, ...] | list[int] | None = None
     gamma: float = 10.0
-    max_steps: int = 3000
+    max_steps: int = 6000
     inner_steps: int = 10
     lr: float = 1e-3
     inner_lr: float = 1e-3
