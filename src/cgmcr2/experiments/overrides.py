@@ -13,6 +13,7 @@ QUICK_SETTINGS: dict[str, Any] = {
     "warmup_epochs": "x0.4",
     "finetune_epochs": "x0.4",
 }
+QUICK_BASELINE_SETTINGS: dict[str, Any] = {"max_steps": "x0.1"}  # of the baselines that train a network
 QUICK_ROWS = 10_000  # maximum number of rows to fit, and to score
 
 

@@ -141,6 +141,7 @@ def test_one_training_run_serves_both_label_sources_and_an_iteration_is_timed(
     assert cells["argmax", "memory_mb"].paper == 2000
     notes = " ".join(result.notes)
     assert "Reduced size (quick): hidden_dim x0.125" in notes
+    assert "baselines: max_steps x0.1." in notes
     assert "at most 40 rows fitted" in notes
     assert "by spectral clustering of its embedding" in notes
 

@@ -15,10 +15,11 @@ from typing import Any, get_args
 import numpy as np
 
 from cgmcr2._files import write_text
+from cgmcr2.baselines import METHODS
 from cgmcr2.experiments.choices import LabelSource, TableProtocol
 from cgmcr2.experiments.dataset_features import DatasetFeatures, FeatureLookup, select_datasets
 from cgmcr2.experiments.job import NO_TEXT_EMBEDDINGS, Job, JobResult, complete_settings, text_embeddings
-from cgmcr2.experiments.overrides import QUICK_ROWS, QUICK_SETTINGS, override
+from cgmcr2.experiments.overrides import QUICK_BASELINE_SETTINGS, QUICK_ROWS, QUICK_SETTINGS, override
 from cgmcr2.experiments.runner import run_missing
 
 from .definition import PaperTable, TableRow
@@ -215,7 +216,8 @@ class _TableRun:
         notes.append(f"Ours: mean ± std over {self.seeds} seeds." if self.seeds > 1 else "Ours: one seed.")
         if self.quick:
             changes = ", ".join(f"{name} {value}" for name, value in QUICK_SETTINGS.items())
-            notes.append(f"Reduced size (quick): {changes}.")
+            baselines = ", ".join(f"{name} {value}" for name, value in QUICK_BASELINE_SETTINGS.items())
+            notes.append(f"Reduced size (quick): {changes}; baselines: {baselines}.")
         if self.max_rows:
             notes.append(f"Reduced size: at most {self.max_rows:,} rows fitted, and at most {self.max_rows:,} scored.")
         if self.settings:
@@ -236,6 +238,11 @@ class _TableRun:
         settings = row.settings_for(features.dataset)
         if self.quick and row.is_cgmcr2:
             settings = override(settings, QUICK_SETTINGS)
+        elif self.quick and row.method in METHODS:
+            defaults = {**METHODS[row.method]().get_params(), **settings}
+            changes = {name: value for name, value in QUICK_BASELINE_SETTINGS.items() if name in defaults}
+            reduced = override(defaults, changes)
+            settings = {**settings, **{name: reduced[name] for name in changes}}
         settings = override(settings, self.settings.get(row.method, {}))
         options: dict[str, Any] = {
             "n_clusters": features.classes,
