@@ -233,6 +233,7 @@ def draws(count: int, seed: int, base: Path, photos: Path) -> Iterator[str]:
         verdict = printed.getvalue().split(".")[0]
         chosen[verdict] = chosen.get(verdict, 0) + 1
         shutil.rmtree(base / "run", ignore_errors=True)
+        print(f"{number + 1} draws, {codes.get(0, 0)} with exit code 0", file=sys.stderr, flush=True)
     print(f"{count} draws, exit codes {codes}")
     for verdict, times in sorted(chosen.items(), key=lambda item: -item[1]):
         print(f"{times:4}  {verdict}")
