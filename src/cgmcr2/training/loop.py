@@ -37,7 +37,7 @@ from .step import TrainingStep
 FLUSH_STEPS = 20  # steps between fetches of the metrics from the device and checks for collapse
 CHECKPOINT_SECONDS = 30.0
 # Consecutive non-finite steps that end training, checked when metrics are fetched. The released code never stops: its
-# cut is NaN in a batch with a negative volume and usually finite again in a later one.
+# cut is NaN in a batch with a negative volume and can be finite again in the next.
 MAX_SKIPPED: dict[ObjectiveName, int] = {"cgmcr2": 5, "released": 100}
 
 OnEpoch = Callable[[int, Network, int], None]
