@@ -95,7 +95,7 @@ class TEMI(MinibatchBaseline):
     option ``--embed_norm``), so that the initialisation suits every encoder, and reduced to 256 principal components.
     They train 16 heads (50 in the paper) of width 512 and bottleneck 256 for 100 epochs on 50,000 rows with batches of
     1,024 and a learning rate of 4e-4, which takes hours on a CPU. The defaults are 4 heads of width 256 and bottleneck
-    128 and at most 6,000 steps with batches of 256, at a learning rate of 2e-3; ``TEMI(n_heads=16, input_dim=None,
+    128 and at most 12,000 steps with batches of 256, at a learning rate of 2e-3; ``TEMI(n_heads=16, input_dim=None,
     hidden_dim=512, bottleneck_dim=256, max_steps=4900, batch_size=1024, lr=4e-4, warmup_steps=980)`` is theirs. The
     number of neighbours (theirs: 50, and 25 on ImageNet) is capped at a quarter of the mean cluster size, since more
     neighbours cross clusters.
@@ -134,7 +134,7 @@ class TEMI(MinibatchBaseline):
     input_dim: int | None = 256
     hidden_dim: int = 256
     bottleneck_dim: int = 128
-    max_steps: int = 6000
+    max_steps: int = 12_000
     batch_size: int = 256
     lr: float = 2e-3
     weight_decay: float = 1e-4
