@@ -4,23 +4,19 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
+from sklearn.metrics import adjusted_mutual_info_score, mutual_info_score
 
-from cgmcr2.consensus.partitions import adjusted_mutual_information, match_clusters, mean_nmi, pairwise_nmi
+from cgmcr2.consensus.partitions import adjusted_mutual_information, match_clusters, neighbour_information
 
 
-def test_pairwise_nmi_equals_scikit_learn() -> None:
+def test_neighbour_information_is_the_mutual_information_over_edges() -> None:
     rng = np.random.default_rng(0)
-    partitions = [rng.integers(k, size=200) for k in (2, 5, 5, 7)]
-    nmi = pairwise_nmi(partitions)
-    for i, a in enumerate(partitions):
-        for j, b in enumerate(partitions):
-            assert nmi[i, j] == pytest.approx(normalized_mutual_info_score(a, b), abs=1e-9)
-
-
-def test_mean_nmi_is_over_pairs() -> None:
-    a, b = np.array([0, 0, 1, 1] * 50), np.array([0, 1, 0, 1] * 50)
-    assert mean_nmi(pairwise_nmi([a, a, b])) == pytest.approx(1 / 3)
+    labels, neighbours = rng.integers(4, size=60), rng.integers(60, size=(60, 3))
+    ends = labels[neighbours].ravel()
+    starts = labels.repeat(3)
+    both = mutual_info_score(np.concatenate([starts, ends]), np.concatenate([ends, starts]))
+    assert neighbour_information(labels, neighbours, 4) == pytest.approx(both)
+    assert neighbour_information(labels, neighbours, 7) == pytest.approx(both)  # three empty clusters
 
 
 def test_adjusted_mutual_information_is_close_to_scikit_learn() -> None:

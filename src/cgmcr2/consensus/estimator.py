@@ -15,15 +15,15 @@ from torch import Tensor
 from cgmcr2._arrays import float32_rows
 from cgmcr2._random import seed_from
 
-from .ensemble import DEFAULT, ConsensusConfig, consensus_partition
+from .ensemble import DEFAULT, ConsensusConfig, consensus_partition, neighbourhood
 from .partitions import Int64
 from .views import Views, linear_views, view_neighbours
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Consensus of many k-means partitions of smoothed features: the initial partition of ``CgMCR2`` alone.
+    """Consensus of k-means partitions of smoothed features, which ``CgMCR2`` trains towards, without a network.
 
-    New rows are assigned to the nearest cluster centroid in the views that the partition was found in.
+    New rows are assigned to the nearest cluster centroid in both linear views.
 
     Parameters
     ----------
@@ -39,7 +39,6 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     labels_ : (n,) cluster of each row
-    whitened_ : bool, whether only the whitened view was used
     cluster_centers_ : (k, p) centroids in the views, as unit rows
     n_features_in_ : int
 
@@ -73,11 +72,9 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"n_clusters must be an integer between 1 and n_samples={n}, but is {k!r}.")
         config, seed = self.config or DEFAULT, seed_from(self.random_state)
         self.views_: Views = linear_views(X, min(256, X.shape[1]), seed)
-        neighbours = view_neighbours(X, self.views_, config.overlap * max(config.scales), seed)
-        standard, white = self.views_.unit(torch.from_numpy(X))
-        labels, self.whitened_ = consensus_partition(
-            standard, white, neighbours, int(k), seed, config=config, progress=self.verbose
-        )
+        neighbours = view_neighbours(X, self.views_, 2 * neighbourhood(n, int(k)), seed)
+        unit = self.views_.unit(torch.from_numpy(X))
+        labels = consensus_partition(unit, neighbours, int(k), seed, config=config, progress=self.verbose).labels
         self.labels_: Int64 = labels
         one_hot = F.one_hot(torch.from_numpy(labels), int(k)).float()
         self.cluster_centers_ = F.normalize(one_hot.T @ self._viewed(X), dim=1).numpy()
@@ -91,5 +88,4 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(similarity.argmax(1).numpy(), dtype=np.int64)
 
     def _viewed(self, X: npt.NDArray[np.float32]) -> Tensor:
-        standard, white = self.views_.unit(torch.from_numpy(X))
-        return white if self.whitened_ else torch.cat([standard, white], dim=1)
+        return torch.cat(self.views_.unit(torch.from_numpy(X)), dim=1)

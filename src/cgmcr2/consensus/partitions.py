@@ -1,9 +1,8 @@
-"""Compare partitions: normalized mutual information, entropy of the sizes, modularity, matching of clusters."""
+"""Measures of partitions: mutual information, entropy of the sizes, matching of clusters."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,30 +10,6 @@ from scipy.optimize import linear_sum_assignment
 
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
-
-
-def pairwise_nmi(partitions: Sequence[Int64]) -> Float64:
-    """(M, M) normalized mutual information of every pair of partitions of the same rows.
-
-    >>> a, b = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    >>> pairwise_nmi([a, b]).round(3).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-    M, n, k = len(partitions), len(partitions[0]), 1 + max(int(labels.max()) for labels in partitions)
-    L = np.stack(partitions, axis=1)  # (n, M)
-    columns = L + k * np.arange(M)
-    H = _entropies(np.bincount(columns.ravel(), minlength=M * k), n, M, k)
-    shared = np.empty((M, M))
-    for i in range(M):
-        joint = np.bincount((columns + M * k * L[:, i, None]).ravel(), minlength=k * M * k)
-        shared[i] = H[i] + H - _entropies(joint, n, M, k)
-    result: Float64 = 2 * shared / np.maximum(H[:, None] + H, 1e-12)
-    return result
-
-
-def mean_nmi(nmi: Float64) -> float:
-    """The mean over all pairs of partitions of ``nmi (M, M)``."""
-    return float(nmi[np.triu_indices(len(nmi), 1)].mean())
 
 
 def adjusted_mutual_information(a: Int64, b: Int64, rng: np.random.Generator) -> float:
@@ -59,19 +34,28 @@ def size_entropy(labels: Int64, k: int) -> float:
     >>> round(size_entropy(np.array([0, 0, 1, 1]), 2), 2), round(size_entropy(np.array([0, 0, 0, 1]), 2), 2)
     (1.0, 0.81)
     """
-    return float(_entropies(np.bincount(labels, minlength=k), len(labels), 1, k)[0] / math.log(max(k, 2)))
+    return _entropy(labels) / math.log(max(k, 2))
 
 
-def modularity(labels: Int64, neighbours: Int64) -> float:
-    """Share of the edges to ``neighbours (n, m)`` that stay within a cluster, minus the share expected by chance.
+def neighbour_information(labels: Int64, neighbours: Int64, k: int) -> float:
+    """The mutual information, in nats, between the clusters of a row and of one of its ``neighbours (n, m)``.
+
+    It is the log-likelihood per edge of the degree-corrected stochastic block model (Karrer and Newman, 2011), up to a
+    constant: high if the cluster of a row tells the clusters of its neighbours.
 
     >>> neighbours = np.array([[1], [0], [3], [2]])
-    >>> modularity(np.array([0, 0, 1, 1]), neighbours), modularity(np.array([0, 1, 0, 1]), neighbours)
-    (0.5, -0.5)
+    >>> round(neighbour_information(np.array([0, 0, 1, 1]), neighbours, 2), 3)
+    0.693
+    >>> round(neighbour_information(np.array([0, 0, 0, 0]), neighbours, 2), 3)
+    0.0
     """
-    ends = labels[neighbours]  # (n, m)
-    degrees = neighbours.shape[1] * np.bincount(labels) + np.bincount(ends.ravel(), minlength=labels.max() + 1)
-    return float((ends == labels[:, None]).mean() - np.square(degrees / degrees.sum()).sum())
+    pairs = labels[:, None] * k + labels[neighbours]
+    joint = np.bincount(pairs.ravel(), minlength=k * k).reshape(k, k) / neighbours.size
+    joint = (joint + joint.T) / 2
+    margin = joint.sum(1)
+    a, b = np.nonzero(joint)
+    p = joint[a, b]
+    return float((p * np.log(p / (margin[a] * margin[b]))).sum())
 
 
 def match_clusters(partition: Int64, labels: Int64, k: int) -> Int64:
@@ -83,13 +67,6 @@ def match_clusters(partition: Int64, labels: Int64, k: int) -> Int64:
     overlap = np.bincount(partition * k + labels, minlength=k * k).reshape(k, k)
     numbers: Int64 = linear_sum_assignment(overlap, maximize=True)[1]
     return numbers[partition]
-
-
-def _entropies(counts: Int64, n: int, M: int, k: int) -> Float64:
-    """(M,) the entropy of each of M partitions of n rows, from ``counts (..., M, k)``, flattened and mostly zero."""
-    nonzero = np.flatnonzero(counts)
-    q = counts[nonzero] / n
-    return np.asarray(np.bincount(nonzero // k % M, weights=-q * np.log(q), minlength=M), dtype=np.float64)
 
 
 def _mutual_information(a: Int64, b: Int64) -> float:

@@ -33,31 +33,24 @@ def lazy_walk(neighbours: Int64) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(1 / degrees) @ W).astype(np.float32)
 
 
-def jaccard_walk(neighbours: Int64, scale: int, stay: float) -> sp.csr_array:
-    """(n, n) row-stochastic walk to the ``scale`` nearest neighbours in each view, weighted by shared neighbours.
+def jaccard_walk(neighbours: Int64, steps_to: int) -> sp.csr_array:
+    """(n, n) row-stochastic walk over the undirected graph of the ``steps_to`` nearest of ``neighbours (n, m)``.
 
-    The weight of an edge is the Jaccard index of the two rows' m + 1 nearest rows, themselves included. Edges are
-    undirected, and those of all views add up.
+    The weight of an edge is the Jaccard index of the two rows' m + 1 nearest rows, themselves included.
 
-    Args:
-        neighbours: (views, n, m), nearest first.
-        scale: number of neighbours to step to, at most m.
-        stay: weight of staying, relative to the total weight of leaving.
+    >>> jaccard_walk(np.array([[1], [0]]), 1).toarray().tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
     """
-    _, n, m = neighbours.shape
-    scale = min(scale, m)
-    W = sp.csr_array((n, n), dtype=np.float32)
-    for J in neighbours:
-        hoods = np.concatenate([np.arange(n)[:, None], J], axis=1)  # (n, m + 1)
-        shared = np.empty((n, scale), dtype=np.float32)
-        for i in range(scale):
-            other = hoods[J[:, i]]
-            shared[:, i] = sum((hoods == other[:, j : j + 1]).any(1) for j in range(m + 1))
-        W = W + neighbour_matrix(J[:, :scale], shared / (2 * (m + 1) - shared))
+    n, m = neighbours.shape
+    hoods = np.concatenate([np.arange(n)[:, None], neighbours], axis=1)  # (n, m + 1)
+    nearest = neighbours[:, :steps_to]
+    shared = np.empty(nearest.shape, dtype=np.float32)
+    for i, J in enumerate(nearest.T):
+        shared[:, i] = sum((hoods == hoods[J, j, None]).any(1) for j in range(m + 1))
+    W = neighbour_matrix(nearest, shared / (2 * (m + 1) - shared))
     W = W + W.T
     degrees: npt.NDArray[np.float32] = np.asarray(W.sum(axis=1))
-    W = sp.csr_array(W + sp.diags_array(stay * degrees))
-    return sp.csr_array(sp.diags_array(1 / ((1 + stay) * degrees)) @ W).astype(np.float32)
+    return sp.csr_array(sp.diags_array(1 / degrees) @ W).astype(np.float32)
 
 
 def walk_features(walk: sp.csr_array, X: Tensor, steps: Sequence[int]) -> Iterator[Tensor]:

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cgmcr2.consensus.ensemble import DEFAULT as CONSENSUS
-from cgmcr2.consensus.ensemble import consensus_partition
+from cgmcr2.consensus.ensemble import consensus_partition, neighbourhood
 from cgmcr2.consensus.partitions import Int64
 from cgmcr2.consensus.views import linear_views, view_neighbours
 from cgmcr2.features.sources import FeatureSource, read_rows
@@ -22,7 +21,9 @@ class Precomputed:
     """Precomputed inputs of training; None where the settings do not use them."""
 
     mean: Tensor | None = None  # (D,) mean of the unit rows
-    matrix: Tensor | None = None  # (D, p) projection: the whitened view if the partition comes from it, else standard
+    matrix: Tensor | None = (
+        None  # (D, p) projection: the view of most voters, else the standard one
+    )
     neighbours: Int64 | None = None  # (n, 2 m) nearest neighbours in both views
     partition: Int64 | None = None  # (n,) the consensus partition
 
@@ -43,15 +44,14 @@ def precompute(source: FeatureSource, k: int, settings: Settings, seed: int, *, 
     if not (settings.projection or settings.neighbours or settings.consensus_weight):
         return Precomputed()
     views = linear_views(source, min(settings.projection or 256, source.shape[1]), seed)
-    consensus_neighbours = CONSENSUS.overlap * max(CONSENSUS.scales) if settings.consensus_weight else 0
-    m = max(settings.neighbours, consensus_neighbours)
-    neighbours, partition, whitened = None, None, False
+    m = max(settings.neighbours, 2 * neighbourhood(source.shape[0], k) if settings.consensus_weight else 0)
+    neighbours, partition, matrix = None, None, views.standard
     if m:
         nearest = view_neighbours(source, views, m, seed)
         if settings.neighbours:
             neighbours = np.concatenate(nearest[:, :, : settings.neighbours], axis=1)
         if settings.consensus_weight:
-            standard, white = views.unit(torch.from_numpy(read_rows(source, slice(None))))
-            partition, whitened = consensus_partition(standard, white, nearest, k, seed, progress=progress)
-    matrix = views.white if whitened else views.standard
+            unit = views.unit(torch.from_numpy(read_rows(source, slice(None))))
+            partition, view = consensus_partition(unit, nearest, k, seed, progress=progress)
+            matrix = (views.standard, views.white)[view]
     return Precomputed(views.mean, matrix, neighbours, partition)

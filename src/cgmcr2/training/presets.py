@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
+from cgmcr2.consensus.ensemble import neighbourhood
+
 from .batches import steps_per_epoch
 from .settings import Settings, check_names, convert
 
@@ -106,22 +108,17 @@ def _auto(n: int, k: int, D: int, given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings from n, k and D only, for any data set."""
     sample = given["sample"] if "sample" in given else max(20_000, 100 * k)
     n = min(n, sample or n)
-    batch_size = given.get("batch_size") or min(n, 1024)
+    batch_size = given.get("batch_size") or min(n, 512)
     epoch = steps_per_epoch(n, batch_size)
-    steps = max(
-        150, math.ceil(7 * min(n, 20_000) / batch_size)
-    )  # seven passes over at most 20,000 rows, at least 150 steps
-    few_clusters = k <= 32
+    steps = max(150, math.ceil(7 * n / batch_size))  # at least seven epochs
     return {
-        "hidden_dim": 256 if few_clusters else 512,
-        "projection": min(128 if few_clusters else 256, D),
-        "embedding_dim": min(max(32, k), D),  # one dimension per cluster, at least 32
-        "eps": 0.5 if few_clusters else 1.0,  # larger distortion for many clusters, which lie closer together
-        "n_heads": 2,
+        "hidden_dim": 512,
+        "projection": min(256, D),
+        "embedding_dim": min(64, D),
         "gamma": 5.0,  # with the squared penalty, trivial solutions are suboptimal above 4
         "graph": "whole",
-        "neighbours": min(10, n - 1),
-        "consensus_weight": math.sqrt(k),  # grows with k, as the cut does
+        "neighbours": neighbourhood(n, k),
+        "consensus_weight": float(k),  # the cut is a sum over the k clusters
         "membership": "softmax",
         "ema": 0.97,
         "sample": sample,
