@@ -226,7 +226,5 @@ def test_ensc() -> None:
         assert c[j] == 0
         assert best * (1 - 1e-6) <= elastic_net_objective(X, j, c, tau, beta) <= best * 1.002  # duality gap of 0.1 %
     W = np.abs(C) / np.linalg.norm(C, axis=1, keepdims=True)
-    np.testing.assert_allclose(
-        affinity(ours, 50).toarray(), (W + W.T) / 2, atol=0.06
-    )  # as exact as the coefficients
+    np.testing.assert_allclose(affinity(ours, 50).toarray(), (W + W.T) / 2, atol=0.06)  # as exact as the coefficients
     assert len(set(zip(EnSC(3, tau=tau, beta=beta).fit_predict(X), np.arange(n) % 3, strict=True))) == 3
