@@ -19,7 +19,7 @@ FLOW: list[tuple[str, dict[str, str], str]] = [
     ),
     (
         "initial partition (n,)",
-        {"consensus": "views.py, ensemble.py, combine.py, choose_k.py", "graphs": "knn.py, walk.py, spectral.py"},
+        {"consensus": "views.py, ensemble.py, choose_k.py", "graphs": "knn.py, walk.py, spectral.py"},
         "Change how the first clusters, or k, are found.",
     ),
     (

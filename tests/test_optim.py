@@ -72,8 +72,8 @@ import numpy as np
 from cgmcr2.baselines import MLC, PRODSC, SCAN, TEMI, TURTLE
 X = np.random.default_rng(0).normal(size=(40, 8)).astype("float32")
 for model in (SCAN, TEMI, MLC, PRODSC):
-    model(2, epochs=1, min_steps=1).fit(X)
-TURTLE(2, iterations=1).fit(X)
+    model(2, max_steps=1).fit(X)
+TURTLE(2, max_steps=1).fit(X)
 """
 
 

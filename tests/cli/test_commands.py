@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cgmcr2.cli import commands, run
+from cgmcr2.cli.program import _command
 
 COMMANDS = [module.__name__.rpartition(".")[2].replace("_", "-") for module in commands.MODULES]
 
@@ -68,8 +69,10 @@ def test_invalid_choices_are_one_sentence(capsys: pytest.CaptureFixture[str]) ->
 
 def test_completion_script(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    _command.cache_clear()  # the parser reads the variable when it is built
     assert run("--show-completion", "bash") == 0
     assert "complete -o default -F _cgmcr2_completion cgmcr2" in capsys.readouterr().out
+    _command.cache_clear()
 
 
 def test_importing_the_command_line_imports_nothing_heavy() -> None:

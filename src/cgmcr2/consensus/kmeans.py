@@ -20,8 +20,6 @@ def kmeans(
     starts: int,
     generator: torch.Generator,
     *,
-    rows: int | None = None,
-    weights: Tensor | None = None,
     block_entries: int = BLOCK_ENTRIES,
 ) -> tuple[Tensor, Tensor]:
     """Labels (starts, n) of ``X (n, p)`` from each k-means++ initialisation, and the inertia (starts,).
@@ -31,8 +29,6 @@ def kmeans(
         k: number of clusters.
         starts: number of initialisations.
         generator: random generator.
-        rows: fit the centroids on a random sample of this many rows; all rows get labels.
-        weights: row weights (n,).
         block_entries: similarities of rows to centroids held at once.
 
     >>> X = torch.tensor([[0.0], [0.1], [5.0], [5.1]])
@@ -40,30 +36,25 @@ def kmeans(
     >>> (labels[:, :2] == labels[:, :1]).all().item(), (labels[:, 0] != labels[:, 2]).all().item()
     (True, True)
     """
-    order = torch.randperm(len(X), generator=generator)
-    w = torch.ones(len(X)) if weights is None else weights
-    sample, counts = (X, w) if rows is None or rows >= len(X) else (X[order[:rows]], w[order[:rows]])
-    pool = order[: max(POOL_ROWS, POOL_ROWS_PER_CLUSTER * k)]
-    C = plus_plus_centroids(X[pool], w[pool], k, starts, generator)  # (starts, k, p)
+    pool = torch.randperm(len(X), generator=generator)[: max(POOL_ROWS, POOL_ROWS_PER_CLUSTER * k)]
+    C = plus_plus_centroids(X[pool], k, starts, generator)  # (starts, k, p)
     labels = torch.empty(0)
     for _ in range(MAX_ITER):
         previous = labels
-        labels, gain, sums, sizes = _assign(sample, counts, C, block_entries)
+        labels, gain, sums, sizes = _assign(X, C, block_entries)
         if torch.equal(labels, previous):
             break
         # an empty cluster keeps its centroid
-        C = torch.where(sizes[:, :, None] > 0, sums / sizes[:, :, None].clamp_min(1e-12), C)
-    if sample is not X:
-        labels, gain, *_ = _assign(X, w, C, block_entries)
-    return labels.T.contiguous(), w @ X.square().sum(1) - 2 * gain
+        C = torch.where(sizes[:, :, None] > 0, sums / sizes[:, :, None].clamp_min(1), C)
+    return labels.T.contiguous(), X.square().sum() - 2 * gain
 
 
-def _assign(X: Tensor, w: Tensor, C: Tensor, block_entries: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _assign(X: Tensor, C: Tensor, block_entries: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Assign each row of ``X (n, p)`` to the nearest of the centroids ``C (starts, k, p)``.
 
     Returns:
-        Labels (n, starts); gain (starts,), the weighted sum of ``x'c - |c|^2 / 2``; and for each centroid the weighted
-        sum (starts, k, p) and weight (starts, k) of its rows.
+        Labels (n, starts); gain (starts,), the sum of ``x'c - |c|^2 / 2``; and for each centroid the sum (starts, k, p)
+        and the number (starts, k) of its rows.
     """
     starts, k, p = C.shape
     flat = C.flatten(0, 1)
@@ -71,31 +62,30 @@ def _assign(X: Tensor, w: Tensor, C: Tensor, block_entries: int) -> tuple[Tensor
     labels, gain = torch.empty(len(X), starts, dtype=torch.long), torch.zeros(starts)
     sums, sizes = torch.zeros_like(flat), torch.zeros(starts * k)
     block = max(1, block_entries // (starts * k))
-    for rows, row_labels, counts in zip(*(torch.split(tensor, block) for tensor in (X, labels, w)), strict=True):
+    for rows, row_labels in zip(torch.split(X, block), torch.split(labels, block), strict=True):
         best = (rows @ flat.T).sub_(half).view(len(rows), starts, k).max(-1)  # |x - c|^2 = |x|^2 - 2 (x'c - |c|^2 / 2)
-        gain += counts @ best.values
+        gain += best.values.sum(0)
         row_labels.copy_(best.indices)
-        values = counts[:, None, None].expand(-1, starts, 1)
-        members = torch.zeros(len(rows), starts, k).scatter_(2, best.indices[:, :, None], values).flatten(1)
+        members = torch.zeros(len(rows), starts, k).scatter_(2, best.indices[:, :, None], 1).flatten(1)
         sums.addmm_(members.T, rows)
         sizes += members.sum(0)
     return labels, gain, sums.view(starts, k, p), sizes.view(starts, k)
 
 
-def plus_plus_centroids(X: Tensor, w: Tensor, k: int, starts: int, generator: torch.Generator) -> Tensor:
-    """(starts, k, p) rows of ``X (n, p)`` by greedy k-means++ with row weights ``w (n,)``."""
+def plus_plus_centroids(X: Tensor, k: int, starts: int, generator: torch.Generator) -> Tensor:
+    """(starts, k, p) rows of ``X (n, p)`` by greedy k-means++."""
     n, p = X.shape
     trials = 2 + int(math.log(k))
     squares = X.square().sum(1)
     C = torch.empty(starts, k, p)
-    C[:, 0] = X[torch.multinomial(w, starts, replacement=True, generator=generator)]
+    C[:, 0] = X[torch.randint(n, (starts,), generator=generator)]
     nearest = torch.full((starts, n), torch.inf)  # squared distance to the nearest centroid so far
     for j in range(1, k):
         c = C[:, j - 1]
         nearest = torch.minimum(nearest, (squares - 2 * c @ X.T + c.square().sum(1, keepdim=True)).clamp_min_(0))
-        rows = torch.multinomial(nearest * w + 1e-12, trials, replacement=True, generator=generator)
+        rows = torch.multinomial(nearest + 1e-12, trials, replacement=True, generator=generator)
         candidates = X[rows]  # (starts, trials, p)
         distance = (squares - 2 * candidates @ X.T + squares[rows][:, :, None]).clamp_min_(0)  # (starts, trials, n)
-        best = (torch.minimum(nearest[:, None], distance) @ w).argmin(1)
+        best = torch.minimum(nearest[:, None], distance).sum(-1).argmin(1)
         C[:, j] = candidates[torch.arange(starts), best]
     return C

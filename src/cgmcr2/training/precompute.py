@@ -21,9 +21,7 @@ class Precomputed:
     """Precomputed inputs of training; None where the settings do not use them."""
 
     mean: Tensor | None = None  # (D,) mean of the unit rows
-    matrix: Tensor | None = (
-        None  # (D, p) projection: the view of most voters, else the standard one
-    )
+    matrix: Tensor | None = None  # (D, p) projection: the view of most voters, else the standard one
     neighbours: Int64 | None = None  # (n, 2 m) nearest neighbours in both views
     partition: Int64 | None = None  # (n,) the consensus partition
 
