@@ -21,7 +21,7 @@ from sklearn.datasets import make_blobs
 
 from accuracy import SHARED
 from cgmcr2 import CgMCR2
-from cgmcr2.consensus.partitions import balance
+from cgmcr2.consensus.partitions import size_entropy
 
 SIZES = [  # n, k, D, batch size
     (200, 2, 32, 0), (200, 50, 1280, 64), (200, 100, 64, 0), (500, 10, 4096, 7), (1000, 3, 32, 0),
@@ -67,7 +67,7 @@ def main() -> None:
             batch or "auto",
             (sizes > 0).sum(),
             f"{sizes.min()}, {sizes.max()}",
-            f"{balance(labels, k):.3f}",
+            f"{size_entropy(labels, k):.3f}",
         )
         print(f"| {' | '.join(map(str, cells))} | {time.perf_counter() - start:.0f} |", flush=True)
 
