@@ -95,7 +95,7 @@ def near_duplicates(
 ) -> Int64:
     """Group images with nearly the same features, such as edited copies of a photo or the frames of a burst.
 
-    Rows i and j are near-duplicates if their cosine similarity is at least ``similarity`` and
+    Rows i and j are near-duplicates if their cosine similarity is at least ``similarity`` and::
 
         |x_i - x_j|^2 <= ratio * min(r_i, r_j)
 
