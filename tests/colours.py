@@ -25,6 +25,8 @@ class Colours:
 
 register_encoder("colours", lambda **_: Colours())
 
+QUICK: dict[str, Any] = {"hidden_dim": 16, "warmup_epochs": 20, "finetune_epochs": 10, "n_heads": 1, "lr": 0.01}
+
 
 def write_photos(folder: Path, count: int) -> Path:
     """Write ``count`` reddish, greenish and bluish images to a new folder, and return it."""

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PIL import Image
@@ -18,9 +17,8 @@ from PIL import Image
 from cgmcr2 import Clustering, cluster_images
 from cgmcr2.cli import run as shell
 
-from .colours import write_photos
+from .colours import QUICK, write_photos
 
-QUICK: dict[str, Any] = {"hidden_dim": 16, "warmup_epochs": 20, "finetune_epochs": 10, "n_heads": 1, "lr": 0.01}
 FLAGS = ["-q", *(word for name, value in QUICK.items() for word in ("--set", f"{name}={value}"))]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +14,7 @@ from PIL.PngImagePlugin import PngInfo
 from cgmcr2 import cluster_images
 from cgmcr2.runs import RunFolder, check_run, choose_clusters, repair_run
 
-from .colours import write_photos
-
-QUICK: dict[str, Any] = {"hidden_dim": 16, "warmup_epochs": 20, "finetune_epochs": 10, "n_heads": 1, "lr": 0.01}
+from .colours import QUICK, write_photos
 
 
 def cluster(images: Path, run: Path) -> RunFolder:

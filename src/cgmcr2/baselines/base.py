@@ -156,7 +156,21 @@ class Baseline(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CentroidBaseline(Baseline):
+class UnitCentroids(Baseline):
+    """Base class of methods that assign rows to the centroid of largest cosine similarity, ``cluster_centers_``."""
+
+    def _predict(self, X: Float32) -> Int64:
+        return np.asarray((unit_rows(X) @ self.cluster_centers_.T).argmax(axis=1))
+
+    def _state(self) -> Arrays:
+        return {"cluster_centers_": self.cluster_centers_}
+
+    def _restore(self, arrays: Arrays) -> None:
+        self.cluster_centers_ = arrays["cluster_centers_"]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CentroidBaseline(UnitCentroids):
     """Base class of methods that label the training rows only. Subclasses implement
 
     - ``_fit_rows(U, seed) -> labels`` for unit rows ``U (n, D)``; -1 marks noise.
@@ -185,15 +199,6 @@ class CentroidBaseline(Baseline):
         self.cluster_centers_ = centroids(U[~noise], labels[~noise])
         labels[noise] = self._predict(U[noise])
         return labels
-
-    def _predict(self, X: Float32) -> Int64:
-        return np.asarray((unit_rows(X) @ self.cluster_centers_.T).argmax(axis=1))
-
-    def _state(self) -> Arrays:
-        return {"cluster_centers_": self.cluster_centers_}
-
-    def _restore(self, arrays: Arrays) -> None:
-        self.cluster_centers_ = arrays["cluster_centers_"]
 
 
 def centroids(U: Float32, labels: Int64) -> Float32:

@@ -12,7 +12,7 @@ import sklearn.metrics
 
 from cgmcr2._arrays import unit_rows
 
-from .base import Arrays, Baseline, Float32, Int64
+from .base import Arrays, Baseline, Float32, Int64, UnitCentroids
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -66,7 +66,7 @@ class KMeans(Baseline):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SphericalKMeans(Baseline):
+class SphericalKMeans(UnitCentroids):
     """Spherical k-means: ``max sum_i x_i' c_{y_i}`` over unit rows x and unit centres c.
 
     Alternates between assigning each row to the centre of largest cosine similarity and setting each centre to the mean
@@ -102,15 +102,6 @@ class SphericalKMeans(Baseline):
             if objective > self.objective_:
                 self.objective_, self.cluster_centers_, best_labels = objective, centres, labels
         return best_labels
-
-    def _predict(self, X: Float32) -> Int64:
-        return np.asarray((unit_rows(X) @ self.cluster_centers_.T).argmax(axis=1))
-
-    def _state(self) -> Arrays:
-        return {"cluster_centers_": self.cluster_centers_}
-
-    def _restore(self, arrays: Arrays) -> None:
-        self.cluster_centers_ = arrays["cluster_centers_"]
 
 
 def _lloyd(X: Float32, centres: Float32, max_iter: int) -> tuple[Int64, Float32, float]:

@@ -33,8 +33,8 @@ def lazy_walk(neighbours: Int64) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(1 / degrees) @ W).astype(np.float32)
 
 
-def jaccard_walk(neighbours: Int64, steps_to: int) -> sp.csr_array:
-    """(n, n) row-stochastic walk over the undirected graph of the ``steps_to`` nearest of ``neighbours (n, m)``.
+def jaccard_walk(neighbours: Int64, degree: int) -> sp.csr_array:
+    """(n, n) row-stochastic walk over the undirected graph of the ``degree`` nearest of ``neighbours (n, m)``.
 
     The weight of an edge is the Jaccard index of the two rows' m + 1 nearest rows, themselves included.
 
@@ -43,7 +43,7 @@ def jaccard_walk(neighbours: Int64, steps_to: int) -> sp.csr_array:
     """
     n, m = neighbours.shape
     hoods = np.concatenate([np.arange(n)[:, None], neighbours], axis=1)  # (n, m + 1)
-    nearest = neighbours[:, :steps_to]
+    nearest = neighbours[:, :degree]
     shared = np.empty(nearest.shape, dtype=np.float32)
     for i, J in enumerate(nearest.T):
         shared[:, i] = sum((hoods == hoods[J, j, None]).any(1) for j in range(m + 1))
