@@ -45,6 +45,17 @@ def test_the_protocol_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "fitted on split 0 (150 rows), predicted split 1 (50 rows)" in capsys.readouterr().out
 
 
+def test_exit_code_1_if_no_run_finishes(features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    words = ["compare", features, "-k", 10, "--seeds", 1, "--in-process", "-q", "-o", out, "--set", "spectral.typo=1"]
+    assert run(*words, "--methods", "spectral") == 1
+    shown = capsys.readouterr()
+    assert "typo" in shown.out  # the reason
+    assert f"No run has finished; the reasons are in {out / 'table.md'}." in shown.err
+    assert run(*words, "--methods", "spectral", "--json") == 1
+    assert run(*words, "--methods", "spectral,k-means") == 0  # one finished run is enough
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,8 @@ from . import options
 from .choices import metavar
 from .output import print_json
 from .parameters import parse_value
+
+logger = logging.getLogger(__name__)
 
 EPILOG = """\b
 Examples:
@@ -80,7 +83,8 @@ def compare(
 ) -> None:
     """Compare clustering methods on one feature file.
 
-    Finished runs are not repeated. Failed runs are listed with the reason and retried next time.
+    Finished runs are not repeated. Failed runs are listed with the reason and retried next time. The exit code is 1 if
+    no run has finished.
     """
     from cgmcr2.datasets import embed_dataset, is_dataset, load_dataset
     from cgmcr2.experiments import compare as compare_methods
@@ -107,11 +111,14 @@ def compare(
     no_plot = comparison.save()
     if as_json:
         print_json(comparison.to_dict())
-        return
-    typer.echo(comparison.markdown())
-    typer.echo(f"Saved: {output / 'table.md'}, table.csv, runs.jsonl" + ("" if no_plot else ", plot.png, plot.svg"))
-    if no_plot:
-        typer.echo(no_plot)
+    else:
+        typer.echo(comparison.markdown())
+        typer.echo(f"Saved: {output / 'table.md'}, table.csv, runs.jsonl" + ("" if no_plot else ", plot.png, plot.svg"))
+        if no_plot:
+            typer.echo(no_plot)
+    if not comparison.has_results:
+        logger.error("No run has finished; the reasons are in %s.", output / "table.md")
+        raise typer.Exit(1)
 
 
 def parse_method_settings(items: list[str], default: str | None = None) -> dict[str, dict[str, Any]]:

@@ -53,6 +53,11 @@ class Comparison:
     results: list[JobResult]
     skipped: dict[str, str]
 
+    @property
+    def has_results(self) -> bool:
+        """Whether at least one run has finished."""
+        return any("error" not in result for result in self.results)
+
     def summaries(self) -> list[MethodSummary]:
         """Return one row per method; methods that were left out are last."""
         methods = dict.fromkeys(result["method"] for result in self.results)
