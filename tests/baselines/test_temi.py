@@ -41,6 +41,15 @@ def test_gradcheck_with_respect_to_the_student() -> None:
     assert torch.autograd.gradcheck(lambda a, b: temi_loss((a, b), (T, T2), torch.full((2, 4), 0.25), 0.6), (S, S2))
 
 
+def test_gradient_is_finite_where_memberships_underflow() -> None:
+    logits = torch.tensor([[0.0, 200.0]], requires_grad=True)  # the first membership is 0 in float32
+    P = logits.softmax(-1)
+    pointwise_mutual_information(P, P.detach(), torch.tensor([0.5, 0.5]), beta=0.6).sum().backward()
+    assert P[0, 0] == 0
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+
+
 def test_heads_are_independent() -> None:
     heads = BottleneckHeads(6, 6, 3, heads=2, hidden=5, bottleneck=4)
     X = torch.randn(7, 6)

@@ -17,6 +17,7 @@ from .deep import WINDOW, MinibatchBaseline, NeighbourSampler, ema_teacher, n_po
 
 TEMPERATURE = 0.1  # softmax temperature of student and teacher
 MARGINAL_MOMENTUM = 0.9  # momentum of the running mean of the cluster sizes
+TINY = torch.finfo(torch.float32).tiny  # lower bound of S T, because the gradient of (S T)^beta is infinite at 0
 
 
 def pointwise_mutual_information(S: Tensor, T: Tensor, marginal: Tensor, beta: float) -> Tensor:
@@ -29,7 +30,8 @@ def pointwise_mutual_information(S: Tensor, T: Tensor, marginal: Tensor, beta: f
     >>> pointwise_mutual_information(P, P, torch.full((2,), 0.5), beta=0.6).exp().tolist()
     [2.0, 2.0]
     """
-    return ((S * T) ** beta / marginal.unsqueeze(-2)).sum(-1).log()
+    product = (S * T).clamp_min(TINY)
+    return (product**beta / marginal.unsqueeze(-2)).sum(-1).log()
 
 
 def temi_loss(S: tuple[Tensor, Tensor], T: tuple[Tensor, Tensor], marginal: Tensor, beta: float) -> Tensor:
