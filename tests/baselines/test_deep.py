@@ -47,15 +47,19 @@ def test_training_stops_when_the_loss_no_longer_improves() -> None:
         steps.append(len(rows))
         return 0 * network.weight.sum() + max(0, 1500 - len(steps))  # constant from step 1,500 on
 
-    train(network, loss, 4, TrainingOptions(max_steps=10_000, batch_size=2, lr=0.0))
+    options = TrainingOptions(max_steps=3000, batch_size=2, lr=0.0)
+    train(network, loss, 4, options)
     assert len(steps) == 2500  # the last 500 steps and the 500 before them are equal
+    steps.clear()
+    train(network, loss, 4, dataclasses.replace(options, tolerance=None))
+    assert len(steps) == 3000
 
 
 def test_converged_by_hand() -> None:
-    assert not has_converged([9.0, 5, 5], patience=2)  # too short
-    assert not has_converged([10.0, 4, 4, 4, 3.9, 3.9], patience=2, tolerance=0.01)  # 0.1 of 6.1
-    assert has_converged([10.0, 4, 4, 4, 3.99, 3.99], patience=2, tolerance=0.01)  # 0.01 of 6.01
-    assert has_converged([10.0, 4, 4, 4, 5, 5], patience=2, tolerance=0.01)  # the loss rises
+    assert not has_converged([9.0, 5, 5], 1e-3, patience=2)  # too short
+    assert not has_converged([10.0, 4, 4, 4, 3.9, 3.9], 0.01, patience=2)  # 0.1 of 6.1
+    assert has_converged([10.0, 4, 4, 4, 3.99, 3.99], 0.01, patience=2)  # 0.01 of 6.01
+    assert has_converged([10.0, 4, 4, 4, 5, 5], 0.01, patience=2)  # the loss rises
 
 
 def test_loss_decreases_and_frozen_parameters_stay() -> None:

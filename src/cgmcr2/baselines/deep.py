@@ -25,7 +25,6 @@ from .base import Arrays, Baseline, Float32, Int64
 PREDICT_ROWS = 4096  # rows per prediction batch
 WINDOW = 100  # steps per value of the loss history
 PATIENCE = 5  # values of the history compared with the same number before them; 500 steps average out the batches
-TOLERANCE = 1e-3  # improvement over PATIENCE values, relative to the total decrease, below which training stops
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -95,7 +94,10 @@ class MinibatchBaseline(DeepBaseline):
     lr : float
         Learning rate.
     max_steps : int
-        Maximum number of steps; training stops earlier when the loss no longer improves, see ``has_converged``.
+        Maximum number of steps.
+    tolerance : float or None
+        Training stops when the loss improves by less than this fraction of its total decrease, see ``has_converged``;
+        None trains for ``max_steps``.
 
     Attributes
     ----------
@@ -105,12 +107,14 @@ class MinibatchBaseline(DeepBaseline):
 
     lr: float = 1e-3
     max_steps: int = 1000
+    tolerance: float | None = 1e-3
 
     def _run_training(
         self, network: nn.Module, loss: Callable[[Tensor], Tensor], n: int, **options: Any
     ) -> list[float]:
         """Call ``train`` with the given ``TrainingOptions``; the defaults are this estimator's parameters."""
-        defaults = {"lr": self.lr, "max_steps": self.max_steps, "verbose": self.verbose, "desc": self.name}
+        names = ("lr", "max_steps", "tolerance", "verbose")
+        defaults = {"desc": self.name, **{name: getattr(self, name) for name in names}}
         return train(network, loss, n, TrainingOptions(**{**defaults, **options}))
 
 
@@ -126,6 +130,8 @@ class TrainingOptions:
         Maximum batch size; see ``steps_per_epoch``.
     lr : float
         Learning rate.
+    tolerance : float or None
+        See ``has_converged``; None trains for ``max_steps``.
     weight_decay : float
         Weight decay of the optimiser.
     seed : int
@@ -145,6 +151,7 @@ class TrainingOptions:
     max_steps: int
     batch_size: int
     lr: float
+    tolerance: float | None = 1e-3
     weight_decay: float = 0.0
     seed: int = 0
     make_optimizer: Callable[..., torch.optim.Optimizer] = Adam
@@ -199,7 +206,7 @@ def train(network: nn.Module, loss: Callable[[Tensor], Tensor], n: int, options:
             if len(losses) % WINDOW == 0:
                 history = window_means(losses)
                 bar.set_postfix(loss=f"{history[-1]:.4g}")
-                if has_converged(history):
+                if has_converged(history, options.tolerance):
                     break
     return window_means(losses)
 
@@ -211,18 +218,19 @@ def window_means(losses: Sequence[float]) -> list[float]:
     ]
 
 
-def has_converged(history: Sequence[float], patience: int = PATIENCE, tolerance: float = TOLERANCE) -> bool:
+def has_converged(history: Sequence[float], tolerance: float | None, patience: int = PATIENCE) -> bool:
     """Whether the loss no longer improves.
 
     The mean of the last ``patience`` values is compared with the mean of the ``patience`` values before them. Training
     has converged if the difference is less than ``tolerance`` times the total decrease.
+    With ``tolerance=None``, the answer is always no.
 
-    >>> has_converged([5, 4, 3, 2, 1, 0], patience=2)
+    >>> has_converged([5, 4, 3, 2, 1, 0], 1e-3, patience=2)
     False
-    >>> has_converged([5, 1, 0, 0, 0, 0], patience=2)
+    >>> has_converged([5, 1, 0, 0, 0, 0], 1e-3, patience=2)
     True
     """
-    if len(history) < 2 * patience:
+    if tolerance is None or len(history) < 2 * patience:
         return False
     before, last = (sum(part) / patience for part in (history[-2 * patience : -patience], history[-patience:]))
     return before - last < tolerance * (history[0] - last)

@@ -95,8 +95,10 @@ class TURTLE(DeepBaseline):
     gamma : float
         Weight of the entropy.
     max_steps : int
-        Maximum number of updates of the labelling; training stops earlier when the loss no longer improves, see
-        ``has_converged``.
+        Maximum number of updates of the labelling.
+    tolerance : float or None
+        Training stops when the loss improves by less than this fraction of its total decrease, see ``has_converged``;
+        None trains for ``max_steps``.
     inner_steps : int
         Number M of updates of the classifiers before each update of the labelling.
     lr, inner_lr : float
@@ -120,6 +122,7 @@ class TURTLE(DeepBaseline):
     widths: tuple[int, ...] | list[int] | None = None
     gamma: float = 10.0
     max_steps: int = 6000
+    tolerance: float | None = 1e-3
     inner_steps: int = 10
     lr: float = 1e-3
     inner_lr: float = 1e-3
@@ -154,7 +157,7 @@ class TURTLE(DeepBaseline):
                 outer.step()
                 losses.append(loss.item())
                 bar.update()
-                if len(losses) % WINDOW == 0 and has_converged(window_means(losses)):
+                if len(losses) % WINDOW == 0 and has_converged(window_means(losses), self.tolerance):
                     break
         self.history_ = window_means(losses)
 
