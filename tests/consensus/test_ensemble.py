@@ -51,6 +51,11 @@ def test_votes_are_more_accurate_than_the_voters() -> None:
     assert clustering_accuracy(y, vote(voters, 4)) > 0.97 > max(clustering_accuracy(y, labels) for labels in voters)
 
 
+def test_every_cluster_keeps_rows() -> None:
+    voters = [np.array([0, 0, 0, 1, 2]), np.array([0, 0, 0, 0, 2]), np.array([0, 0, 0, 0, 2])]
+    assert vote(voters, 3).tolist() == [0, 0, 0, 1, 2]
+
+
 def test_one_voter_decides() -> None:
     labels = np.random.default_rng(0).integers(3, size=50)
     assert np.array_equal(vote([labels], 3), labels)

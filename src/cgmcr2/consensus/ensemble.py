@@ -30,7 +30,7 @@ class ConsensusConfig:
     walk_steps: tuple[int, ...] = (2, 4, 8, 16)  # lengths of the random walk, from local to global
     components: int = 128  # leading principal components of a view to smooth
     min_starts: int = 6  # k-means runs per view and walk length
-    max_starts: int = 18  # more runs on small data, where they cost little and results vary more
+    max_starts: int = 36  # more runs on small data, where they cost little and results vary more
     start_cost: int = 2_000_000  # rows x clusters x runs up to which there are more than min_starts
     edges: int = 3  # nearest neighbours in each view that the partitions are compared on
     voters: int = 12  # partitions that vote; fewer vary more, more dilute the best
@@ -109,6 +109,8 @@ def smoothed(X: Tensor, neighbours: Int64, m: int, config: ConsensusConfig = DEF
 def vote(partitions: Sequence[Int64], k: int, *, max_iter: int = 3) -> Int64:
     """(n,) the most frequent cluster of each row, after matching the clusters of all partitions with the first's.
 
+    A cluster that no row would have keeps its rows of the first partition.
+
     >>> vote([np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0]), np.array([1, 1, 0, 0])], 2)
     array([0, 0, 1, 1])
     """
@@ -120,4 +122,6 @@ def vote(partitions: Sequence[Int64], k: int, *, max_iter: int = 3) -> Int64:
         labels = votes.argmax(1)
         if np.array_equal(labels, previous):
             break
-    return labels
+    for cluster in np.flatnonzero(np.bincount(labels, minlength=k) == 0):  # outvoted everywhere
+        labels[partitions[0] == cluster] = cluster
+    return labels if len(np.unique(labels)) == k else partitions[0]

@@ -112,7 +112,7 @@ def _auto(n: int, k: int, D: int, given: Mapping[str, Any]) -> dict[str, Any]:
     epoch = steps_per_epoch(n, batch_size)
     steps = max(150, math.ceil(7 * n / batch_size))  # at least seven epochs
     return {
-        "hidden_dim": 512,  # 256 units underfit hundreds of clusters
+        "hidden_dim": 256 if k < 100 else 512,  # 256 units underfit hundreds of clusters
         "projection": min(256, D),  # 128 components lose on CIFAR-10 and Pets
         "embedding_dim": min(64, D),  # more dimensions cost more in Rc and gain nothing
         "gamma": 5.0,  # with the squared penalty, trivial solutions are suboptimal above 4
