@@ -173,16 +173,39 @@ def test_the_default_finds_the_digits() -> None:
 
 
 def test_fit_source_gives_what_fit_and_predict_give(digits: Any, fitted: CgMCR2) -> None:
-    labels, probabilities, Z = clone(fitted).fit_source(digits[0])
-    assert np.array_equal(labels, fitted.labels_)
-    np.testing.assert_allclose(probabilities, fitted.predict_proba(digits[0]), atol=1e-6)
-    np.testing.assert_allclose(Z, fitted.transform(digits[0]), atol=1e-6)
+    inference = clone(fitted).fit_source(digits[0])
+    assert np.array_equal(inference.labels, fitted.labels_)
+    np.testing.assert_allclose(inference.probabilities, fitted.predict_proba(digits[0]), atol=1e-6)
+    np.testing.assert_allclose(inference.embedding, fitted.transform(digits[0]), atol=1e-6)
+
+
+def test_confidence_and_margin_do_not_need_the_probabilities(
+    digits: Any, fitted: CgMCR2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete = fitted.infer(digits[0])
+    monkeypatch.setattr("cgmcr2.estimator.MAX_MEMBERSHIPS", 10 * len(digits[0]) - 1)
+    monkeypatch.setattr("cgmcr2.estimator.BLOCK_BYTES", 0)  # blocks of 256 rows
+    bounded = fitted.infer(digits[0])
+    assert bounded.probabilities is None
+    assert np.array_equal(bounded.labels, complete.labels)
+    second, best = np.sort(complete.probabilities, axis=1)[:, -2:].T
+    np.testing.assert_allclose(bounded.confidence, best, atol=1e-5)
+    np.testing.assert_allclose(bounded.margin, best - second, atol=1e-5)
+
+
+def test_probabilities_of_merged_clusters_are_added_up(digits: Any, fitted: CgMCR2) -> None:
+    single, merged = fitted.infer(digits[0]), fitted.infer(digits[0], {7: 2, 4: 2})
+    assert np.array_equal(merged.labels, np.where(np.isin(single.labels, [4, 7]), 2, single.labels))
+    assert not merged.probabilities[:, [4, 7]].any()
+    np.testing.assert_allclose(merged.probabilities[:, 2], single.probabilities[:, [2, 4, 7]].sum(axis=1), atol=1e-6)
+    rows = np.arange(len(digits[0]))
+    np.testing.assert_allclose(merged.confidence, merged.probabilities[rows, merged.labels])
 
 
 def test_groups_of_one_row_change_nothing(digits: Any, fitted: CgMCR2) -> None:
-    labels, probabilities, _ = clone(fitted).fit_source(digits[0], groups=np.arange(len(digits[0])))
-    assert np.array_equal(labels, fitted.labels_)
-    np.testing.assert_allclose(probabilities, fitted.predict_proba(digits[0]), atol=1e-6)
+    inference = clone(fitted).fit_source(digits[0], groups=np.arange(len(digits[0])))
+    assert np.array_equal(inference.labels, fitted.labels_)
+    np.testing.assert_allclose(inference.probabilities, fitted.predict_proba(digits[0]), atol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -199,9 +222,10 @@ def copies() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 def test_each_group_counts_once(copies: Any) -> None:
     X, groups = copies
     model = CgMCR2("auto", settings=QUICK)
-    labels, probabilities, Z = model.fit_source(X, groups=groups)
+    inference = model.fit_source(X, groups=groups)
+    labels = inference.labels
     assert model.n_clusters_ == 5
-    assert (len(labels), len(probabilities), len(Z)) == (960, 960, 960)
+    assert {len(array) for array in inference} == {960}
     assert np.array_equal(labels, labels[groups])
     distinct = clone(model).fit(X[np.unique(groups)])
     assert np.array_equal(labels, distinct.predict(X))

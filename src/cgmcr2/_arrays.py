@@ -42,3 +42,20 @@ def float32_rows(X: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         values = values.copy() if np.may_share_memory(values, X) else values
         values[extreme] = np.ldexp(exact[extreme], -np.frexp(peak[extreme])[1][:, None])
     return values
+
+
+def confidence_and_margin(
+    labels: npt.NDArray[np.int64], probabilities: npt.NDArray[np.float32]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """The probability (n,) of each row's label, and its difference (n,) to the largest other probability.
+
+    ``probabilities (n, k)`` is copied.
+
+    >>> confidence, margin = confidence_and_margin(np.array([0, 1]), np.array([[0.75, 0.25], [0.5, 0.5]], np.float32))
+    >>> confidence.tolist(), margin.tolist()
+    ([0.75, 0.5], [0.5, 0.0])
+    """
+    others = np.array(probabilities)
+    confidence = np.take_along_axis(others, labels[:, None], axis=1)[:, 0]
+    np.put_along_axis(others, labels[:, None], 0, axis=1)
+    return confidence, confidence - others.max(axis=1, initial=0)

@@ -61,6 +61,8 @@ def digest(path: str | os.PathLike[str]) -> str:
                 for start in range(0, len(view), BLOCK_BYTES):
                     with memoryview(view) as whole, whole[start : start + BLOCK_BYTES] as block:
                         state.update(block)
+                    if hasattr(mmap, "MADV_DONTNEED"):  # otherwise a large file would fill the memory of the process
+                        view.madvise(mmap.MADV_DONTNEED)
     return state.hexdigest()
 
 

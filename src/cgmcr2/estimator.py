@@ -19,10 +19,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from cgmcr2._arrays import confidence_and_margin
 from cgmcr2._device import choose_device
 from cgmcr2._random import seed_from
 from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, read_choice, write_choice
 from cgmcr2.consensus.stability import Calibration, calibrate, stability_rows
+from cgmcr2.distributed import Group, process_group
 from cgmcr2.features.duplicates import distinct_rows
 from cgmcr2.features.sources import FeatureSource, Subset, check_finite, load_feature_file, read_rows
 from cgmcr2.model import load_network, save_network
@@ -34,6 +36,9 @@ Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 
 BLOCK_BYTES = 64 << 20  # hidden activations of one block of rows in prediction
+MAX_MEMBERSHIPS = (
+    1 << 27
+)  # memberships in memory and in a run folder, 512 MB; a million rows in 1,000 clusters have more
 MAX_SPECTRAL_NEIGHBOURS = 250  # neighbours in the graph of spectral_labels
 
 
@@ -41,8 +46,10 @@ class Inference(NamedTuple):
     """Predictions for n rows."""
 
     labels: Int64  # (n,)
-    probabilities: Float32  # (n, k), calibrated
-    Z: Float32  # (n, d), unit rows
+    confidence: Float32  # (n,), calibrated probability of the label
+    margin: Float32  # (n,), confidence minus the largest other probability
+    probabilities: Float32 | None  # (n, k), calibrated; None above MAX_MEMBERSHIPS
+    embedding: Float32  # (n, d), unit rows
 
 
 class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -134,18 +141,16 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
 
         With a ``folder``, checkpoints and ``metrics.jsonl`` are written there, and an interrupted training is resumed.
         ``y`` is ignored.
+
+        In a script started by ``torchrun``, the processes train together; each must be given all rows.
         """
         source = self._validate(X, reset=True)
-        self._train(source, folder, tensorboard)
-        rows = stability_rows(source.shape[0], self.n_clusters_, self.seed_)
-        labels, logits, start = [], [], 0
-        for _, block in self._blocks(source):  # keep all labels, and the logits of the calibration sample
-            labels.append(block.argmax(-1).cpu().numpy())
-            logits.append(block.cpu()[rows[(rows >= start) & (rows < start + len(block))] - start])
-            start += len(block)
-        self._finish(source, np.concatenate(labels), rows, torch.cat(logits))
-        if folder is not None and self.finished_:
-            remove_checkpoints(Path(folder))
+        with process_group() as group:
+            self._train(source, folder, tensorboard, group)
+            self._calibrate(source, stability_rows(source.shape[0], self.n_clusters_, self.seed_), group)
+            self._set_labels(group.on_first(lambda: self._labels(source)))
+            if folder is not None and self.finished_ and group.rank == 0:
+                remove_checkpoints(Path(folder))
         return self
 
     def fit_source(
@@ -164,23 +169,48 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         clusters.
 
         Ctrl-C raises ``KeyboardInterrupt`` after a checkpoint has been written to ``folder``.
+
+        If ``torchrun`` started several processes, they train together, and only the first returns predictions: the
+        arrays of the others are empty.
         """
         n = source.shape[0]
         self.n_features_in_ = source.shape[1]
         k = self._checked_n_clusters(n)
         distinct = np.arange(n) if groups is None else distinct_rows(groups, 1 if k == "auto" else int(k))
-        self._train(source, folder, tensorboard, distinct)
-        if not self.finished_:
-            raise KeyboardInterrupt
-        Z, logits = self._forward(source)
-        rows = distinct[stability_rows(len(distinct), self.n_clusters_, self.seed_)]
-        self._finish(source, logits.argmax(-1).numpy(), rows, logits[rows])
-        return Inference(self.labels_, self._calibrated(logits), Z.numpy())
+        with process_group() as group:
+            self._train(source, folder, tensorboard, group, distinct)
+            if not self.finished_:
+                raise KeyboardInterrupt
+            self._calibrate(source, distinct[stability_rows(len(distinct), self.n_clusters_, self.seed_)], group)
+            with group.all_threads():
+                inference = self.infer(source if group.rank == 0 else Subset(source, np.arange(0)))
+            self._set_labels(group.on_first(lambda: inference.labels))
+        return inference
 
-    def infer(self, source: FeatureSource) -> Inference:
-        """Labels, probabilities and embedding in one pass; the rows must be finite (not checked)."""
-        Z, logits = self._forward(source)
-        return Inference(logits.argmax(-1).numpy(), self._calibrated(logits), Z.numpy())
+    def infer(self, source: FeatureSource, merged: Mapping[int, int] | None = None) -> Inference:
+        """Labels, probabilities and embedding in one pass; the rows must be finite (not checked).
+
+        ``merged`` holds the target of each cluster that was merged into another; their probabilities are added up.
+        """
+        n, k = source.shape[0], self.n_clusters_
+        targets = np.arange(k)
+        targets[list(merged or {})] = list((merged or {}).values())
+        labels, (confidence, margin) = np.empty(n, np.int64), np.empty((2, n), np.float32)
+        probabilities = np.empty((n, k), np.float32) if n * k <= MAX_MEMBERSHIPS else None
+        embedding = np.empty((n, self.network_.config.embedding_dim), np.float32)
+        start = 0
+        for Z, logits in self._blocks(source):
+            rows = slice(start, start := start + len(Z))
+            block = self._calibrated(logits)
+            for gone, target in (merged or {}).items():
+                block[:, target] += block[:, gone]
+                block[:, gone] = 0
+            labels[rows] = targets[logits.argmax(-1).cpu().numpy()]
+            confidence[rows], margin[rows] = confidence_and_margin(labels[rows], block)
+            embedding[rows] = Z.cpu().numpy()
+            if probabilities is not None:
+                probabilities[rows] = block
+        return Inference(labels, confidence, margin, probabilities, embedding)
 
     def resolve_settings(self, n: int, D: int) -> Settings:
         """Every setting that ``fit`` uses for n rows of D features; k = 10 is assumed for ``n_clusters="auto"``.
@@ -269,14 +299,15 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         source: FeatureSource,
         folder: str | os.PathLike[str] | None,
         tensorboard: bool,
+        group: Group,
         distinct: Int64 | None = None,
     ) -> None:
         """Choose k if asked to, resolve the settings and train the network, on the ``distinct`` rows if given."""
         n_clusters = self._checked_n_clusters(source.shape[0])
-        self.seed_ = seed_from(self.random_state)
+        self.seed_ = group.on_first(lambda: seed_from(self.random_state))
         run_folder = Path(folder) if folder is not None else None
         rows = source if distinct is None or len(distinct) == source.shape[0] else Subset(source, distinct)
-        self.choice_ = self._choose_k(rows, run_folder) if n_clusters == "auto" else None
+        self.choice_ = group.on_first(lambda: self._choose_k(rows, run_folder)) if n_clusters == "auto" else None
         source = rows if self.preset == "auto" else source
         n, D = source.shape[0], source.shape[1]
         self.n_clusters_ = self.choice_.chosen if self.choice_ else int(n_clusters)
@@ -291,6 +322,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             folder=run_folder,
             progress=self.verbose,
             tensorboard=tensorboard,
+            group=group,
         )
         self.network_, self.head_, self.history_ = trained.network, trained.head, trained.history
         self.finished_ = trained.finished
@@ -306,10 +338,18 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             write_choice(folder, choice, request)
         return choice
 
-    def _finish(self, source: FeatureSource, labels: Int64, rows: Int64, logits: Tensor) -> None:
-        """Set the labels, calibrate on the ``logits`` of a sample of ``rows``, and warn about a collapse."""
+    def _calibrate(self, source: FeatureSource, rows: Int64, group: Group) -> None:
+        """Calibrate the confidence on a sample of ``rows``."""
+
+        def compute() -> Calibration:
+            X = read_rows(source, rows)
+            return calibrate(X, self._forward(X)[1], self.n_clusters_, self.seed_)
+
+        self.calibration_ = group.on_first(compute)
+
+    def _set_labels(self, labels: Int64) -> None:
+        """Set the labels, and warn about a collapse."""
         self.labels_ = labels
-        self.calibration_ = calibrate(read_rows(source, rows), logits, self.n_clusters_, self.seed_)
         used = len(np.unique(labels))
         if 2 * used < self.n_clusters_:
             warnings.warn(

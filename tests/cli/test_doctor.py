@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cgmcr2.cli import doctor, run
+from cgmcr2.features import FeatureStore
 
 
 def test_versions_device_and_extras(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,3 +34,18 @@ def test_extras_are_those_of_the_package() -> None:
 
     extras = set(metadata.metadata("cgmcr2").get_all("Provides-Extra") or [])
     assert doctor.EXTRAS.keys() == extras - {"dev", "docs"}
+
+
+def test_compact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "store"
+    FeatureStore.create(path, np.eye(4, dtype=np.float32)).append(np.ones((1, 4), np.float32))
+    assert run("doctor", path, "--compact", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["freed_bytes"] > 100
+    assert len(list(path.glob("*.npy"))) == 1
+    assert run("doctor", path, "--compact") == 0
+    assert "0.0 MB were freed" in capsys.readouterr().out
+
+
+def test_compact_needs_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("doctor", "--compact") == 2
+    assert "--compact needs a feature store or a run folder" in capsys.readouterr().err

@@ -53,7 +53,8 @@ def test_runner_up_is_the_second_best_cluster() -> None:
 def test_galleries_hold_all_members_on_the_page() -> None:
     c = clustering(30)
     listed = [row for row in range(30) if row % 4]
-    page_index = {row: index for index, row in enumerate(listed)}
+    page_index = np.full(len(c), -1)
+    page_index[listed] = np.arange(len(listed))
     data = cluster_data(c, summarize_clusters(c), page_index)
     for cluster in range(3):
         members = c.sizes()[cluster]

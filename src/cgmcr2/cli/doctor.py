@@ -18,6 +18,7 @@ Examples:
   cgmcr2 doctor
   cgmcr2 doctor run
   cgmcr2 doctor run --repair
+  cgmcr2 doctor store --compact
 """
 CORE = ("torch", "numpy", "scipy", "scikit-learn", "pillow", "safetensors")
 EXTRAS = {
@@ -38,6 +39,9 @@ def doctor(
         typer.Argument(metavar="[RUN]", help="Run folder or feature store to verify; default: this machine."),
     ] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Rebuild damaged files that can be rebuilt.")] = False,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Then remove unused rows from the feature store and join short shards.")
+    ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -47,15 +51,17 @@ def doctor(
     Verifying compares every file with its checksum. The exit code is 1 if files are damaged.
     """
     if run is None:
+        if compact:
+            raise ValueError("--compact needs a feature store or a run folder; give one.")
         _check_machine(as_json)
     else:
-        _check_folder(run, repair, as_json, progress=not quiet)
+        _check_folder(run, repair, compact, as_json, progress=not quiet)
 
 
-def _check_folder(path: Path, repair: bool, as_json: bool, *, progress: bool) -> None:
+def _check_folder(path: Path, repair: bool, compact: bool, as_json: bool, *, progress: bool) -> None:
     from cgmcr2.features.sources import is_features
     from cgmcr2.report import report_run
-    from cgmcr2.runs import check_run, check_store, repair_run
+    from cgmcr2.runs import check_run, check_store, compact_store, repair_run
 
     if not path.is_dir():
         raise FileNotFoundError(f"There is no folder {path}.")
@@ -67,10 +73,14 @@ def _check_folder(path: Path, repair: bool, as_json: bool, *, progress: bool) ->
         if [finding.file for finding in findings] == ["report.html"]:
             report_run(path)
             findings = check_run(path)
+    freed = compact_store(path) if compact and not findings else None
     if as_json:
-        print_json({"folder": str(path), "findings": [dataclasses.asdict(finding) for finding in findings]})
+        values = {"folder": str(path), "findings": [dataclasses.asdict(finding) for finding in findings]}
+        print_json(values if freed is None else {**values, "freed_bytes": freed})
     elif not findings:
         typer.echo(f"{path}: all files are intact{f' after {damaged} repairs' if damaged else ''}.")
+        if freed is not None:
+            typer.echo(f"The feature store is compact; {freed / 1e6:,.1f} MB were freed.")
     for finding in [] if as_json else findings:
         typer.echo(f"{finding.file}: {finding.problem}")
         how = "with --repair, " if finding.repairable and not repair else ""

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cgmcr2._arrays import confidence_and_margin
+
 from . import io
-from .geometry import cluster_energy
+from .geometry import cluster_energy, split_by_cluster
 from .hierarchy import Hierarchy, build_hierarchy
 from .io import COLUMNS, default_name
 
@@ -172,7 +174,11 @@ class Clustering:
         >>> Clustering(["a", "b", "c"], [1, 0, 1]).rows(1)
         array([0, 2])
         """
-        return np.flatnonzero(self.labels == self._checked(cluster))
+        return self._members[self._checked(cluster)]
+
+    @cached_property
+    def _members(self) -> list[NDArray[np.int64]]:
+        return split_by_cluster(self.labels, self.n_clusters)
 
     def representatives(self, cluster: int, n: int = 10) -> NDArray[np.int64]:
         """Row numbers of the n most typical images of a cluster, most typical first.
@@ -200,9 +206,11 @@ class Clustering:
         """
         if self.groups is None:
             return []
-        order = np.argsort(self.groups, kind="stable")
-        groups = np.split(order, np.flatnonzero(np.diff(self.groups[order])) + 1)
-        return [rows for rows in groups if len(rows) > 1]
+        copies = np.flatnonzero(np.bincount(self.groups)[self.groups] > 1)
+        if not len(copies):
+            return []
+        order = copies[np.argsort(self.groups[copies], kind="stable")]
+        return np.split(order, np.flatnonzero(np.diff(self.groups[order])) + 1)
 
     def duplicate_of(self) -> list[str]:
         """Id of the first image of each image's group of near-duplicates; empty for that image and for unique ones.
@@ -370,9 +378,5 @@ def _confidence_and_margin(
     confidence, margin = np.empty((2, len(labels)), np.float32)
     for start in range(0, len(labels), BLOCK_ROWS):
         rows = slice(start, start + BLOCK_ROWS)
-        columns = labels[rows, None]
-        block = np.array(probabilities[rows])
-        confidence[rows] = np.take_along_axis(block, columns, axis=1)[:, 0]
-        np.put_along_axis(block, columns, 0, axis=1)
-        margin[rows] = confidence[rows] - block.max(axis=1, initial=0)
+        confidence[rows], margin[rows] = confidence_and_margin(labels[rows], probabilities[rows])
     return confidence, margin

@@ -20,6 +20,16 @@ Int64 = NDArray[np.int64]
 MIN_CONFUSION = 0.01  # smaller mean memberships in another cluster are not reported
 
 
+def split_by_cluster(labels: Int64, k: int) -> list[Int64]:
+    """Row numbers of each of the k clusters, ascending, with one sort instead of k passes.
+
+    >>> split_by_cluster(np.array([2, 0, 2]), 3)
+    [array([1]), array([], dtype=int64), array([0, 2])]
+    """
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(labels, minlength=k))[:-1])
+
+
 def second_moment(Z: NDArray[Any]) -> Float64:
     """``mean(z z')`` (d, d) of the rows of ``Z (m, d)``."""
     rows = np.asarray(Z, dtype=np.float64)
@@ -68,10 +78,13 @@ def outlier_scores(
 def _energies(sets: list[tuple[NDArray[Any], Int64]], known: tuple[NDArray[Any], Int64]) -> list[Float64]:
     """For each (Z, labels) of ``sets``, the energy of its rows in the clusters of ``known``; 0 in an empty cluster."""
     energies = [np.zeros(len(labels)) for _, labels in sets]
+    k = max((int(labels.max(initial=-1)) for _, labels in (*sets, known)), default=-1) + 1
+    known_members = split_by_cluster(known[1], k)
+    set_members = [split_by_cluster(labels, k) for _, labels in sets]
     for cluster in np.unique(known[1]):
-        C = second_moment(known[0][np.flatnonzero(known[1] == cluster)])
-        for (Z, labels), energy in zip(sets, energies, strict=True):
-            members = np.flatnonzero(labels == cluster)
+        C = second_moment(known[0][known_members[cluster]])
+        for (Z, _), energy, clusters in zip(sets, energies, set_members, strict=True):
+            members = clusters[cluster]
             rows = np.asarray(Z[members], dtype=np.float64)
             energy[members] = np.einsum("nd,nd->n", rows @ C, rows)
     return energies

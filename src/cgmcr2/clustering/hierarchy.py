@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .geometry import second_moment
+from .geometry import second_moment, split_by_cluster
 
 MAX_ORDERED = 500  # optimal leaf ordering takes time cubic in the number of clusters
 
@@ -74,7 +74,8 @@ def build_hierarchy(Z: NDArray[Any], labels: NDArray[np.int64], k: int) -> Hiera
     clusters = [int(c) for c in np.flatnonzero(np.bincount(labels, minlength=k))]
     if len(clusters) < 2:
         return Hierarchy(clusters, np.zeros((len(clusters),) * 2), np.empty((0, 4)), clusters)
-    moments = [second_moment(Z[labels == c]).ravel() for c in clusters]
+    members = split_by_cluster(labels, k)
+    moments = [second_moment(Z[members[c]]).ravel() for c in clusters]
     unit = np.stack([moment / max(float(np.linalg.norm(moment)), 1e-12) for moment in moments])
     angles = np.degrees(np.arccos(np.sqrt(np.clip(unit @ unit.T, 0, 1))))
     angles = (angles + angles.T) / 2

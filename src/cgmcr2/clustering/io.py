@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 COLUMNS = ("path", "cluster", "name", "confidence", "margin", "outlier")
 DUPLICATE_OF = "duplicate_of"  # last column, if near-duplicates were searched for
 ARRAYS = {"embedding": "embeddings.npy", "probabilities": "probabilities.npy"}
+BLOCK_ROWS = 65_536  # rows of labels.csv that are converted at once
 FILES = ("labels.csv", "clusters.csv", "clusters.json", *ARRAYS.values())
 
 
@@ -50,10 +52,14 @@ def column_names(clustering: Clustering) -> tuple[str, ...]:
 
 def records(clustering: Clustering) -> Iterator[tuple[object, ...]]:
     """The rows of ``labels.csv``: path, cluster, name, confidence, margin, outlier, and duplicate_of if known."""
-    names = [clustering.names[label] for label in clustering.labels.tolist()]
-    floats = map(_shortest, (clustering.confidence, clustering.margin, clustering.outlier))
-    duplicate_of = () if clustering.groups is None else (clustering.duplicate_of(),)
-    yield from zip(clustering.ids, clustering.labels.tolist(), names, *floats, *duplicate_of, strict=True)
+    duplicate_of = None if clustering.groups is None else clustering.duplicate_of()
+    for start in range(0, len(clustering), BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        labels = clustering.labels[rows].tolist()
+        names = [clustering.names[label] for label in labels]
+        scores = (_shortest(array[rows]) for array in (clustering.confidence, clustering.margin, clustering.outlier))
+        last = () if duplicate_of is None else (duplicate_of[rows],)
+        yield from zip(clustering.ids[rows], labels, names, *scores, *last, strict=True)
 
 
 def save_clustering(clustering: Clustering, folder: Path) -> None:
@@ -86,36 +92,47 @@ def read_clustering(folder: Path) -> dict[str, Any]:
     if not table.is_file():
         raise FileNotFoundError(f"{folder} has no labels.csv; finish the run first.")
     verify_files(folder, FILES)
-    with table.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-        rows = list(csv.reader(file))
-    header = tuple(rows[0]) if rows else ()
-    if header not in (COLUMNS, (*COLUMNS, DUPLICATE_OF)) or any(len(row) != len(header) for row in rows):
-        raise ValueError(f"{table} must have the columns {', '.join(COLUMNS)} in every row.")
-    columns = list(zip(*rows[1:], strict=True)) if rows[1:] else [()] * len(header)
-    ids, labels, row_names, confidence, margin, outlier, *duplicate_of = columns
-    try:
-        numbers = np.array(labels, dtype=np.int64)
-        scores = {
-            name: np.array(values, dtype=np.float32)
-            for name, values in (("confidence", confidence), ("margin", margin), ("outlier", outlier))
-        }
-    except (ValueError, OverflowError) as error:
-        raise ValueError(f"{table} has a value that is not a number ({error}); restore the file.") from None
+    columns, row_names = _read_table(table)
     if (folder / "clusters.json").is_file():
         clusters = read_json(folder / "clusters.json", ClusterNames, advice="restore the file, or delete it")
     else:
-        by_number = dict(zip(numbers.tolist(), row_names, strict=True))
-        clusters = ClusterNames([by_number.get(c, default_name(c)) for c in range(int(numbers.max(initial=-1)) + 1)])
+        k = int(columns["labels"].max(initial=-1)) + 1
+        clusters = ClusterNames([row_names.get(c, default_name(c)) for c in range(k)])
     arrays = {attribute: _map_array(folder / file) for attribute, file in ARRAYS.items()}
-    return {
-        "ids": ids,
-        "labels": numbers,
-        "groups": _group_rows(table, ids, duplicate_of[0]) if duplicate_of else None,
-        "names": clusters.names,
-        "merged": clusters.merged,
-        **scores,
-        **arrays,
-    }
+    return {**columns, "names": clusters.names, "merged": clusters.merged, **arrays}
+
+
+def _read_table(table: Path) -> tuple[dict[str, Any], dict[int, str]]:
+    """The columns of ``labels.csv`` as keyword arguments of ``Clustering``, and the names of its clusters.
+
+    Rows are converted block by block, because as strings they take several times the memory of the columns.
+    """
+    types = {"labels": np.int64, "confidence": np.float32, "margin": np.float32, "outlier": np.float32}
+    blocks: dict[str, list[NDArray[Any]]] = {name: [np.empty(0, dtype)] for name, dtype in types.items()}
+    ids: list[str] = []
+    duplicate_of: list[str] = []
+    names: dict[int, str] = {}
+    with table.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        reader = csv.reader(file)
+        header = tuple(next(reader, ()))
+        valid = header in (COLUMNS, (*COLUMNS, DUPLICATE_OF))
+        while valid and (rows := list(itertools.islice(reader, BLOCK_ROWS))):
+            valid = all(len(row) == len(header) for row in rows)
+            if not valid:
+                break
+            block_ids, labels, block_names, confidence, margin, outlier, *last = zip(*rows, strict=True)
+            ids += block_ids
+            duplicate_of += last[0] if last else ()
+            try:
+                for name, values in zip(types, (labels, confidence, margin, outlier), strict=True):
+                    blocks[name].append(np.array(values, dtype=types[name]))
+            except (ValueError, OverflowError) as error:
+                raise ValueError(f"{table} has a value that is not a number ({error}); restore the file.") from None
+            names.update(zip(blocks["labels"][-1].tolist(), block_names, strict=True))
+    if not valid:
+        raise ValueError(f"{table} must have the columns {', '.join(COLUMNS)} in every row.")
+    groups = _group_rows(table, ids, duplicate_of) if DUPLICATE_OF in header else None
+    return {"ids": ids, **{name: np.concatenate(parts) for name, parts in blocks.items()}, "groups": groups}, names
 
 
 def read_duplicate_of(table: Path) -> NDArray[np.int64]:

@@ -99,7 +99,7 @@ class Subset:
         return self.source[self.rows[rows]]
 
 
-def check_finite(source: FeatureSource, block: int = 65536) -> str:
+def check_finite(source: FeatureSource, block: int = 8192) -> str:
     """Return a digest of the rows; raise ``ValueError`` if they contain NaN or infinity.
 
     ``block`` rows are read at a time.

@@ -7,14 +7,15 @@ only their rows are computed; concurrent readers see either the old or the new a
 from __future__ import annotations
 
 import csv
+import dataclasses
 import functools
 import hashlib
 import io
+import itertools
 import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,9 @@ from cgmcr2.features.shards import (
     shard_paths,
     write_shard,
 )
-from cgmcr2.features.sources import FeatureSource, release
+from cgmcr2.features.sources import FeatureSource
+
+BLOCK_ROWS = 65_536  # entries of the index that are encoded at once
 
 
 class FeatureStore:
@@ -69,8 +72,7 @@ class FeatureStore:
         self.added = 0
         self._runs = np.array(manifest.runs or [], np.int64).reshape(-1, 3)
         self._ends = np.cumsum(self._runs[:, 2])
-        # memory maps stay open for random access, but each uses a file descriptor
-        self._map = functools.lru_cache(_max_open_maps())(self._verified_rows)
+        self._location = functools.cache(self._verified_location)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, partial: bool = False) -> FeatureStore:
@@ -105,29 +107,89 @@ class FeatureStore:
         shard_size: int = 4096,
     ) -> FeatureStore:
         """Write ``features`` of shape (n, D) to a new store; the default ids are the row numbers."""
-        path = Path(path)
         if len(features.shape) != 2:
             raise ValueError(f"Features must have shape (n_samples, n_features), but have {tuple(features.shape)}.")
-        rows, dim = features.shape
-        ids = [str(row) for row in range(rows)] if ids is None else list(ids)
-        if len(ids) != rows or len(set(ids)) != rows:
-            raise ValueError(f"{rows} rows need {rows} unique ids, but there are {len(ids)} ({len(set(ids))} unique).")
-        manifest = Manifest(encoder, fingerprint, "", dim, dtype, shard_size)
-        prepare_store(path, manifest, must_be_new=True)
-        manifest.runs = []
-        for number, start in enumerate(range(0, rows, shard_size)):
+        manifest = Manifest(encoder, fingerprint, "", features.shape[1], dtype, shard_size)
+        ids = _checked_ids(ids, features.shape[0])
+        prepare_store(Path(path), manifest, must_be_new=True)
+        return cls(path, manifest)._add(features, ids)
+
+    def append(self, features: FeatureSource, ids: Sequence[str] | None = None) -> FeatureStore:
+        """Write ``features`` of shape (m, D) to new shards at the end, and return the store of all rows.
+
+        The default ids are the row numbers. Rows that were appended to a store of images are dropped when the images
+        are embedded again.
+
+        >>> import tempfile
+        >>> store = FeatureStore.create(tempfile.mkdtemp() + "/store", np.eye(2))
+        >>> store.append(np.ones((1, 2))).ids
+        ['0', '1', '2']
+        """
+        if len(features.shape) != 2 or features.shape[1] != self.dim:
+            raise ValueError(f"Rows to append must have shape (m, {self.dim}), but have {tuple(features.shape)}.")
+        return self._add(features, _checked_ids(ids, features.shape[0], self.ids))
+
+    def _add(self, features: FeatureSource, ids: Sequence[str]) -> FeatureStore:
+        size, dtype = self.manifest.shard_size, self.manifest.dtype
+        runs = list(self.manifest.runs or [])
+        starts = range(0, features.shape[0], size)
+        for number, start in enumerate(starts, max(shard_numbers(self.path), default=-1) + 1):
             with np.errstate(over="ignore"):
-                block = np.asarray(features[start : start + shard_size]).astype(dtype)
+                block = np.asarray(features[start : start + size]).astype(dtype)
             if not np.isfinite(block).all():
                 raise ValueError(
                     f"The features of rows {start} to {start + len(block) - 1} are not all finite in {dtype}."
                 )
             zeros = [0] * len(block)
-            index = ShardIndex(ids[start : start + shard_size], zeros, zeros, identity=manifest.identity)
-            write_shard(path, number, block, index)
-            manifest.runs.append((number, 0, len(block)))
-        manifest.write(path)
-        return cls(path, manifest)
+            index = ShardIndex(list(ids[start : start + size]), zeros, zeros, identity=self.manifest.identity)
+            write_shard(self.path, number, block, index)
+            runs.append((number, 0, len(block)))
+        return self._replace_manifest(runs)
+
+    def _replace_manifest(self, runs: list[tuple[int, int, int]]) -> FeatureStore:
+        manifest = dataclasses.replace(self.manifest, runs=runs)
+        manifest.write(self.path)
+        return FeatureStore(self.path, manifest)
+
+    def compact(self) -> FeatureStore:
+        """Rewrite the shards without unused rows, in the order of the store and of full size, and return the store.
+
+        Images that were added, changed or removed leave short shards and unused rows behind. Ids, rows and
+        ``content_fingerprint`` stay the same. The old shards are deleted last, so an interrupted call loses nothing and
+        can be repeated; other processes must open the store again.
+
+        >>> import tempfile
+        >>> store = FeatureStore.create(tempfile.mkdtemp() + "/store", np.eye(2)).append(np.ones((1, 2)))
+        >>> store.compact().manifest.runs
+        [(2, 0, 3)]
+        """
+        size, numbers = self.manifest.shard_size, shard_numbers(self.path)
+        unreadable = {id for id, _ in self.errors}
+        errors: dict[str, tuple[str, int, int, str]] = {}
+        whole = []
+        for number in numbers:
+            index = read_index(self.path, number)
+            whole.append((number, 0, len(index.ids)))
+            errors |= {error[0]: error for error in index.errors if error[0] in unreadable}
+        if self.manifest.runs == whole and all(rows == size for _, _, rows in whole[:-1]):
+            return self
+        ids, columns = self._index
+        runs: list[tuple[int, int, int]] = []
+        for number, start in enumerate(range(0, len(self), size), max(numbers, default=-1) + 1):
+            rows = slice(start, start + size)
+            block = self[rows].astype(self.manifest.dtype)
+            sizes, stamps, checksums = columns[rows].T.tolist()
+            shard_errors = [] if runs else list(errors.values())
+            index = ShardIndex(ids[rows], sizes, stamps, errors=shard_errors, identity=self.manifest.identity)
+            write_shard(self.path, number, block, index)
+            if index.checksums != checksums:
+                raise DamagedFileError(f"The feature store {str(self.path)!r} is damaged; {ADVICE}.")
+            runs.append((number, 0, len(block)))
+        store = self._replace_manifest(runs)
+        for number in numbers:
+            for file in shard_paths(self.path, number):
+                file.unlink()
+        return store
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -150,22 +212,35 @@ class FeatureStore:
     @functools.cached_property
     def content_fingerprint(self) -> str:
         """Hash of encoder, ids and rows in order; it does not depend on how rows are distributed over shards."""
-        content = [*self.manifest.identity, *self._entries()]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        ids, columns = self._index
+        state = hashlib.sha256(json.dumps(self.manifest.identity)[:-1].encode())
+        for start in range(0, len(ids), BLOCK_ROWS):  # the JSON of one list of all entries, in parts
+            rows = slice(start, start + BLOCK_ROWS)
+            entries = zip(ids[rows], columns[rows, 2].tolist(), strict=True)
+            state.update(f", {json.dumps(list(entries))[1:-1]}".encode())
+        state.update(b"]")
+        return state.hexdigest()
 
     @functools.cached_property
     def ids(self) -> list[str]:
         """Id of each row."""
-        return [id for id, _ in self._entries()]
+        return self._index[0]
 
-    def _entries(self) -> list[tuple[str, int]]:
-        """Return id and checksum of each row."""
-        read = functools.lru_cache(64)(functools.partial(read_index, self.path))  # runs may alternate between shards
-        entries: list[tuple[str, int]] = []
-        for shard, first, count in self._runs.tolist():
-            rows = slice(first, first + count)
-            entries += zip(read(shard).ids[rows], read(shard).checksums[rows], strict=True)
-        return entries
+    @functools.cached_property
+    def _index(self) -> tuple[list[str], npt.NDArray[np.int64]]:
+        """Ids (n,), and (n, 3) the size and stamp of each image and the checksum of its row."""
+        ids, columns = [""] * len(self), np.empty((len(self), 3), np.int64)
+        starts = self._ends - self._runs[:, 2]
+        for shard in np.unique(self._runs[:, 0]).tolist():  # runs may alternate between shards
+            index = read_index(self.path, shard)
+            values = np.array([index.sizes, index.stamps, index.checksums], np.int64).T
+            of_shard = self._runs[:, 0] == shard
+            for start, (_, first, count) in zip(starts[of_shard], self._runs[of_shard], strict=True):
+                if first + count > len(values):
+                    raise self._bad_reference(first + count - 1, shard, len(values))
+                ids[start : start + count] = index.ids[first : first + count]
+                columns[start : start + count] = values[first : first + count]
+        return ids, columns
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -186,20 +261,39 @@ class FeatureStore:
         order = np.lexsort((row_in_shard, shard))  # read each shard once, in ascending order
         for group in np.split(order, np.flatnonzero(np.diff(shard[order])) + 1):
             if len(group):
-                shard_rows = self._map(int(shard[group[0]]))
-                values[group] = shard_rows[row_in_shard[group]]
-                release(shard_rows)
+                values[group] = self._read(int(shard[group[0]]), row_in_shard[group])
         return values
 
-    def _verified_rows(self, shard: int) -> npt.NDArray[np.floating[Any]]:
+    def _read(self, shard: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.floating[Any]]:
+        """Return ``rows`` of a shard, in ascending order.
+
+        The file is read and closed, not mapped: a memory map uses a file descriptor, and a large store has more shards
+        than a process may have open files.
+        """
+        path, offset = self._location(shard)
+        values = np.empty((len(rows), self.dim), self.manifest.dtype)
+        starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)  # of runs of consecutive rows
+        with open(path, "rb", buffering=0) as file:
+            for start, stop in itertools.pairwise([*starts.tolist(), len(rows)]):
+                file.seek(offset + int(rows[start]) * values.strides[0])
+                if file.readinto(values[start:stop]) != (stop - start) * values.strides[0]:
+                    raise DamagedFileError(f"{path} is damaged (it has become shorter); {ADVICE}.")
+        return values
+
+    def _verified_location(self, shard: int) -> tuple[str, int]:
+        """Verify a shard, and return the path of its rows and the offset of the first one."""
         rows = map_rows(self.path, shard, self.dim, self.manifest.dtype)
         _, first, count = self._runs[self._runs[:, 0] == shard].T  # (runs of the shard,)
         if (first + count).max() > len(rows):
-            raise DamagedFileError(
-                f"{self.path / MANIFEST} is damaged (it refers to row {(first + count).max() - 1} of shard {shard}, "
-                f"which has {len(rows)} rows); {ADVICE}."
-            )
-        return rows
+            raise self._bad_reference((first + count).max() - 1, shard, len(rows))
+        path = shard_paths(self.path, shard)[0]
+        return str(path), path.stat().st_size - rows.nbytes
+
+    def _bad_reference(self, row: int, shard: int, rows: int) -> DamagedFileError:
+        return DamagedFileError(
+            f"{self.path / MANIFEST} is damaged (it refers to row {row} of shard {shard}, which has {rows} rows); "
+            f"{ADVICE}."
+        )
 
     def _indices(self, rows: Any) -> npt.NDArray[np.int64]:
         if isinstance(rows, slice):
@@ -229,7 +323,7 @@ class FeatureStore:
         if not damage:
             try:
                 for number in shards:
-                    self._verified_rows(number)
+                    self._verified_location(number)
                 if len(set(self.ids)) != len(self):
                     damage.append("an id has more than one row")
                 read_annotations(self)
@@ -246,27 +340,15 @@ class FeatureStore:
         # bytes of a file name that are not UTF-8 become \udc.. so that every program can read the table
         write_text(path, text.getvalue().encode("utf-8", "backslashreplace").decode())
 
-    def close(self) -> None:
-        """Close the open files; the next read opens them again."""
-        self._map.cache_clear()
-
-    def __enter__(self) -> FeatureStore:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return FeatureStore, (self.path, self.manifest)  # every process opens its own memory maps
+        return FeatureStore, (self.path, self.manifest)
 
 
-def _max_open_maps() -> int:
-    """Return how many memory maps may be open: a quarter of the limit on file descriptors, 8 to 512."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 128
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 512 if limit == resource.RLIM_INFINITY else max(8, min(512, limit // 4))
+def _checked_ids(ids: Sequence[str] | None, rows: int, present: Sequence[str] = ()) -> list[str]:
+    """Return the ids of new rows, by default their row numbers; raise ``ValueError`` unless all ids are unique."""
+    if ids is None:
+        ids = [str(row) for row in range(len(present), len(present) + rows)]
+    unique = len(set(ids).difference(present))
+    if len(ids) != rows or unique != rows:
+        raise ValueError(f"{rows} rows need {rows} unique ids, but there are {len(ids)} ({unique} unique).")
+    return list(ids)

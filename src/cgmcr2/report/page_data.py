@@ -56,20 +56,21 @@ def listed_rows(n: int, thumbnail_rows: NDArray[np.int64], max_rows: int, *, see
 def cluster_data(
     clustering: Clustering,
     summaries: Sequence[ClusterSummary],
-    page_index: Mapping[int, int],
+    page_index: NDArray[np.int64],
 ) -> dict[str, Any]:
     """Names, sizes, confidence and galleries of the clusters.
 
-    A gallery lists all members of its cluster that are on the page, by their indices there: ``page_index`` maps a row
-    of the clustering to its index.
+    A gallery lists all members of its cluster that are on the page, by their indices there: ``page_index (n,)`` is
+    the index of each row of the clustering, -1 if it is not on the page.
     """
     sizes = clustering.sizes().tolist()
     galleries: dict[str, list[list[int]]] = {"typical": [], "uncertain": []}
     for cluster, size in enumerate(sizes):
-        typical = clustering.representatives(cluster, size).tolist()
-        uncertain = clustering.uncertain(cluster, size).tolist()
+        typical = clustering.representatives(cluster, size)
+        uncertain = clustering.uncertain(cluster, size)
         for kind, rows in (("typical", typical), ("uncertain", uncertain)):
-            galleries[kind].append([page_index[row] for row in rows if row in page_index])
+            indices = page_index[rows]
+            galleries[kind].append(indices[indices >= 0].tolist())
     confused_with = {summary.cluster: summary.confused_with for summary in summaries}
     return {
         "names": clustering.names,
@@ -97,15 +98,16 @@ def row_data(clustering: Clustering, rows: NDArray[np.int64]) -> dict[str, Any]:
     }
 
 
-def duplicate_groups(clustering: Clustering, page_index: Mapping[int, int]) -> list[list[int]]:
+def duplicate_groups(clustering: Clustering, page_index: NDArray[np.int64]) -> list[list[int]]:
     """Groups of near-duplicates, largest first, by their indices on the page; those with one member there are left out.
 
     >>> c = Clustering(["a", "b", "c", "d", "e"], [0] * 5, groups=[0, 1, 0, 1, 1])
-    >>> duplicate_groups(c, {row: row for row in range(5)})
+    >>> duplicate_groups(c, np.arange(5))
     [[1, 3, 4], [0, 2]]
     """
-    groups = [[page_index[row] for row in rows.tolist() if row in page_index] for rows in clustering.duplicates()]
-    return sorted((group for group in groups if len(group) > 1), key=lambda group: -len(group))
+    groups = [page_index[rows] for rows in clustering.duplicates()]
+    listed = [group[group >= 0].tolist() for group in groups]
+    return sorted((group for group in listed if len(group) > 1), key=lambda group: -len(group))
 
 
 def headline(n: int, k: int, item: str) -> str:

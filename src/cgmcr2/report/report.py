@@ -79,7 +79,8 @@ def write_report(
     if images is not None:
         encoded = thumbnails.encode(images, clustering, thumbnail_rows, max_bytes=limits.thumbnail_bytes)
     listed = page_data.listed_rows(len(clustering), thumbnail_rows, limits.rows, seed=seed)
-    page_index = {int(row): index for index, row in enumerate(listed)}
+    page_index = np.full(len(clustering), -1)
+    page_index[listed] = np.arange(len(listed))
     data = {
         "item": item,
         "palette": PALETTE,
@@ -103,7 +104,7 @@ def write_report(
         has_stability="stability" in settings,
         key_figures=page_data.key_figures(clustering, f"{item}s", settings.get("stability")),
         data=_json_for_script(data),
-        thumbnails=_json_for_script({page_index[row]: text for row, text in encoded.items()}),
+        thumbnails=_json_for_script({int(page_index[row]): text for row, text in encoded.items()}),
         has_thumbnails=bool(encoded),
         has_map=data["map"] is not None,
         map_name=MAP_NAMES.get(map_method, ""),

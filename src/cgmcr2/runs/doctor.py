@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
 from cgmcr2 import _checksums
 from cgmcr2._files import read_json
-from cgmcr2.clustering import Clustering
-from cgmcr2.clustering.geometry import outlier_scores
 from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
 from cgmcr2.clustering.io import ClusterNames, read_duplicate_of
 from cgmcr2.encoders import load_encoder
@@ -17,9 +16,10 @@ from cgmcr2.estimator import CgMCR2
 from cgmcr2.features import FeatureStore, extract
 from cgmcr2.features.duplicates import FILE_NAME as DUPLICATES
 from cgmcr2.features.duplicates import read_groups, write_groups
+from cgmcr2.features.manifest import FILE_NAME as MANIFEST
 from cgmcr2.features.sources import load_feature_file
 
-from .fit import select_part
+from .fit import fitted_clustering, select_part
 from .folder import MODEL_FILES, RunFolder, StrPath
 
 
@@ -78,6 +78,22 @@ def check_store(path: StrPath) -> list[Finding]:
     return []
 
 
+def compact_store(path: StrPath) -> int:
+    """Compact a feature store, or that of a run folder on images; return the number of bytes that were freed."""
+    run = None if (Path(path) / MANIFEST).is_file() else RunFolder(path)
+    store = Path(path) if run is None else run.store
+    if not store.is_dir():
+        raise ValueError(f"{path} has no feature store of its own; give the store that it was fitted on.")
+    with run.lock() if run else contextlib.nullcontext():
+        before = _folder_bytes(store)
+        FeatureStore.open(store).compact()
+        return before - _folder_bytes(store)
+
+
+def _folder_bytes(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.iterdir())
+
+
 def repair_run(path: StrPath, *, progress: bool = False) -> list[Finding]:
     """Rebuild the damaged files of a run folder that can be rebuilt; return the findings that remain."""
     run = RunFolder(path)
@@ -103,10 +119,8 @@ def _rebuild_labels(run: RunFolder) -> None:
     location = run.store if run.store.is_dir() else run.info.source
     part = {"split 0": "train", "split 1": "test"}.get(run.info.fitted_on.part, "all")
     source, ids, _ = select_part(load_feature_file(location), part)
-    labels, probabilities, Z = model.infer(source)
-    outlier = outlier_scores(Z, labels)
     groups = read_groups(run.path, run.info.features)
-    clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier, groups=groups)
+    clustering = fitted_clustering(ids, model.infer(source), model.n_clusters_, groups)
     names = run.path / "clusters.json"
     if "clusters.json" not in _checksums.find_damage(run.path, ["clusters.json"]):
         saved = read_json(names, ClusterNames, advice="delete it")

@@ -19,7 +19,7 @@ from cgmcr2.clustering.io import default_name
 from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, write_choice
 from cgmcr2.datasets import Dataset, open_images, save_labels
 from cgmcr2.encoders import load_encoder
-from cgmcr2.estimator import CgMCR2
+from cgmcr2.estimator import CgMCR2, Inference
 from cgmcr2.evaluation import Protocol
 from cgmcr2.features import FeatureStore, extract
 from cgmcr2.features.duplicates import Int64, distinct_rows, find_groups, read_groups, write_groups
@@ -232,9 +232,8 @@ def _fit(
     if catalog is not None:
         digest = request.features or ""
         groups = image_groups(training_folder, source, ids, catalog, digest, progress=model.verbose)
-    labels, probabilities, Z = model.fit_source(source, groups=groups, folder=training_folder, tensorboard=tensorboard)
-    outlier = outlier_scores(Z, labels)
-    clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier, groups=groups)
+    inference = model.fit_source(source, groups=groups, folder=training_folder, tensorboard=tensorboard)
+    clustering = fitted_clustering(ids, inference, model.n_clusters_, groups)
     if earlier is not None:
         clustering = clustering.with_names(matching_names(earlier, clustering))
         if earlier.merged:
@@ -251,6 +250,13 @@ def _fit(
     run.write_results(model, clustering, info, training_folder)
     run.remove_checkpoints()
     return RunResult(run, clustering, model.choice_, model=model)
+
+
+def fitted_clustering(ids: Sequence[str], inference: Inference, k: int, groups: Int64 | None) -> Clustering:
+    """The k clusters of the fitted rows ``ids``, with default names."""
+    outlier = outlier_scores(inference.embedding, inference.labels)
+    names = [default_name(cluster) for cluster in range(k)]
+    return Clustering(ids, **inference._asdict(), outlier=outlier, names=names, groups=groups)
 
 
 def matching_names(earlier: Clustering, clustering: Clustering) -> list[str]:

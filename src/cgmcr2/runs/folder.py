@@ -154,7 +154,10 @@ class RunFolder:
                 file = load_feature_file(self.info.source)
             except (OSError, ValueError, ImportError):
                 return None
-        index = {id: row for row, id in enumerate(file.ids or map(str, range(file.features.shape[0])))}
+        file_ids = file.ids or [str(row) for row in range(file.features.shape[0])]
+        if file_ids == list(ids):
+            return file.features
+        index = {id: row for row, id in enumerate(file_ids)}
         if not index.keys() >= set(ids):
             return None
         return Subset(file.features, np.array([index[id] for id in ids], dtype=np.int64))

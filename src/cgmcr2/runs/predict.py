@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from cgmcr2.encoders import load_encoder
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import Protocol, Scores, score_labels
 from cgmcr2.features import extract
+from cgmcr2.features.extract import Engine
 from cgmcr2.features.sources import FeatureFile, FeatureSource, check_finite, load_feature_file
 from cgmcr2.images import Catalog
 
@@ -42,7 +44,7 @@ class Prediction(NamedTuple):
         labelled = ((*record, "") for record in self.clustering.records())
         failed = ((id, "", "", "", "", "", reason) for id, reason in self.errors)
         with replacing(path) as temporary:
-            write_csv(temporary, (*labelled, *failed), (*COLUMNS, "error"))
+            write_csv(temporary, itertools.chain(labelled, failed), (*COLUMNS, "error"))
 
 
 class Evaluation(NamedTuple):
@@ -73,7 +75,16 @@ class Predictor:
         return Prediction(self._label(source, ids), [])
 
     def predict_images(
-        self, source: StrPath, *, cache: StrPath | None = None, use_cache: bool = True, progress: bool = False
+        self,
+        source: StrPath,
+        *,
+        cache: StrPath | None = None,
+        use_cache: bool = True,
+        progress: bool = False,
+        retry_errors: bool = False,
+        engine: Engine = "local",
+        address: str | None = None,
+        num_workers: int | None = None,
     ) -> Prediction:
         """Label images. The run folder is not changed.
 
@@ -83,6 +94,8 @@ class Predictor:
         cache : folder to keep the features in, so that a second call is fast; default: the user's cache folder
         use_cache : whether to keep them at all
         progress : show a progress bar
+        retry_errors : whether to try images again that an earlier call could not read
+        engine, address, num_workers : how to embed the images, see :func:`cgmcr2.features.extract`
         """
         encoder_name = self.run.info.encoder_name
         if not encoder_name:
@@ -92,9 +105,18 @@ class Predictor:
         self._check_encoder(encoder.fingerprint, encoder.dim, str(source))
         folder = Path(cache) if cache is not None else _user_cache()
         with _store_path(folder if use_cache else None, f"{Path(source).resolve()}\0{encoder.fingerprint}") as store:
-            features = extract(catalog, encoder, store, progress=progress)
+            features = extract(
+                catalog,
+                encoder,
+                store,
+                progress=progress,
+                retry_errors=retry_errors,
+                engine=engine,
+                address=address,
+                num_workers=num_workers,
+            )
             clustering = self._label(features, features.ids)
-        return Prediction(clustering, [*catalog.errors, *features.errors])
+        return Prediction(clustering, features.errors)
 
     def evaluate(
         self, features: StrPath, *, part: str = "test", labels: str = "labels", spectral: bool = False
@@ -118,15 +140,11 @@ class Predictor:
 
     def _label(self, source: FeatureSource, ids: Sequence[str]) -> Clustering:
         """Label ``source`` with the renamed and merged clusters of the run."""
-        labels, probabilities, Z = self.model.infer(source)
         fitted = self._fitted
-        merged = np.array([fitted.merged.get(c, c) for c in range(self.model.n_clusters_)])[labels]
+        inference = self.model.infer(source, fitted.merged)
         reference = None if fitted.embedding is None else (fitted.embedding, fitted.labels)
-        outlier = outlier_scores(Z, merged, reference)
-        clustering = Clustering(ids, labels, probabilities=probabilities, embedding=Z, outlier=outlier)
-        for gone, target in fitted.merged.items():
-            clustering = clustering.merge([target, gone])
-        return clustering.with_names(fitted.names)
+        outlier = outlier_scores(inference.embedding, inference.labels, reference)
+        return Clustering(ids, **inference._asdict(), outlier=outlier, names=fitted.names, merged=fitted.merged)
 
     def _select(self, file: FeatureFile, path: StrPath, part: str) -> tuple[FeatureSource, list[str], str]:
         self._check_encoder(file.fingerprint, file.features.shape[1], str(path))
