@@ -85,3 +85,24 @@ def map_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
 
     with _one_thread(), ThreadPoolExecutor(threads) as pool:  # new threads take over the limit
         yield from pool.map(call, items)
+
+
+@contextlib.contextmanager
+def all_threads(processes: int) -> Iterator[None]:
+    """Context in which torch and BLAS use the threads of this and of the other, waiting ``processes`` of the machine.
+
+    >>> threads = torch.get_num_threads()
+    >>> with all_threads(processes=2):
+    ...     torch.get_num_threads() == 2 * threads
+    True
+    """
+    threads = torch.get_num_threads()
+    if processes == 1:
+        yield
+        return
+    torch.set_num_threads(processes * threads)
+    try:
+        with _controller().limit(limits=processes * threads):
+            yield
+    finally:
+        torch.set_num_threads(threads)

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cgmcr2.distributed import ONE_PROCESS, Group, batch_norm
+
 
 @dataclasses.dataclass(frozen=True)
 class NetworkConfig:
@@ -83,14 +85,17 @@ class Network(nn.Module):
             nn.init.zeros_(self.feature_out.weight)
             nn.init.zeros_(self.feature_out.bias)
 
-    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Return ``Z (n, d)``, not normalised, and ``logits (h, n, k)`` for ``X (n, D)``."""
-        n, m = len(X), self.n_parts
+    def forward(self, X: Tensor, group: Group = ONE_PROCESS) -> tuple[Tensor, Tensor]:
+        """Return ``Z (n, d)``, not normalised, and ``logits (h, n, k)`` for ``X (n, D)``.
+
+        In training, BatchNorm uses the statistics of the rows of all processes in ``group``.
+        """
+        n, m = X.shape[0], self.n_parts  # len(X) would fix n in an exported graph
         if self.linear_path is not None:
             with torch.autocast(X.device.type, enabled=False):  # directions of small variance need full precision
                 X = (F.normalize(X, dim=1) - self.input_mean) @ self.input_map  # (n, D) x (D, p) -> (n, p)
-        T = F.relu(self.batch_norm(self.pre_feature(X)))  # (n, h)
-        H = F.relu(self.first_hidden(T)).view(n, m, -1).transpose(0, 1)  # (m, n, h)
+        T = F.relu(batch_norm(self.batch_norm, self.pre_feature(X), group))  # (n, h)
+        H = F.relu(self.first_hidden(T)).view(n, m, self.config.hidden_dim).transpose(0, 1)  # (m, n, h)
         for layer in self.hidden:
             H = F.relu(layer(H))
         Z = self.feature_out(H[0])  # (n, h) x (h, d) -> (n, d)

@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from cgmcr2._files import replacing
+from cgmcr2.distributed import ONE_PROCESS, Group
 
 from .precompute import Precomputed
 from .state import TrainingState
@@ -30,10 +31,11 @@ class Checkpoints:
     Args:
         folder: the run folder; None keeps no checkpoints.
         identity: settings, seed and data of the run; files of another run are refused.
+        group: the processes that train; the first one reads and writes the files.
     """
 
-    def __init__(self, folder: Path | None, identity: dict[str, Any]) -> None:
-        self.folder, self.identity = folder, identity
+    def __init__(self, folder: Path | None, identity: dict[str, Any], group: Group = ONE_PROCESS) -> None:
+        self.folder, self.identity, self.group = folder, identity, group
 
     def load_precomputed(self) -> Precomputed | None:
         """What an interrupted run has computed from the data, or None."""
@@ -75,7 +77,7 @@ class Checkpoints:
             raise _unreadable(self.folder, "checkpoint.safetensors", error) from error
 
     def _save(self, name: str, tensors: Tensors, progress: dict[str, Any]) -> None:
-        if self.folder is None:
+        if self.folder is None or self.group.rank > 0:
             return
         copies = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in tensors.items()}
         metadata = {"progress": json.dumps(progress), "identity": json.dumps(self.identity)}
@@ -83,6 +85,9 @@ class Checkpoints:
             save_file(copies, temporary, metadata={**metadata, "digest": _digest(copies, metadata)})
 
     def _load(self, name: str) -> tuple[Tensors, dict[str, Any]]:
+        return self.group.on_first(lambda: self._read(name))
+
+    def _read(self, name: str) -> tuple[Tensors, dict[str, Any]]:
         path = None if self.folder is None else self.folder / name
         if path is None or not path.exists():
             return {}, {}

@@ -14,6 +14,7 @@ from torch import Tensor
 from cgmcr2._random import Stream, generator, mix, sample_rows
 from cgmcr2.features.sources import FeatureSource, read_rows
 from cgmcr2.model import Network, gumbel_softmax
+from cgmcr2.objectives._checks import full_precision
 
 from .settings import Settings
 
@@ -45,7 +46,7 @@ class ClusterHead:
         temperature = self.settings.temperature
         if self.settings.membership == "gumbel":
             return gumbel_softmax(logits, temperature, generator=self.generator.manual_seed(mix(self.seed, step)))
-        return (logits.float() / temperature).softmax(-1)
+        return (full_precision(logits)[0] / temperature).softmax(-1)
 
     def finish(self, network: Network, source: FeatureSource) -> None:
         pass

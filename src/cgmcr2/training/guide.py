@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cgmcr2.consensus.partitions import Int64
+from cgmcr2.objectives._checks import full_precision
 
 FINAL_SHARE = 0.3  # share of the initial weight that remains after the warm-up
 
@@ -28,5 +29,5 @@ class ConsensusGuide:
     def __call__(self, logits: Tensor, rows: Int64, step: int) -> Tensor:
         """The weighted cross-entropy of ``logits (h, b, k)`` for the batch ``rows (b,)``."""
         targets = self.partition[torch.from_numpy(rows).to(self.partition.device)]  # (b,)
-        loss = F.cross_entropy(logits.float().flatten(0, 1), targets.repeat(len(logits)))
+        loss = F.cross_entropy(full_precision(logits)[0].flatten(0, 1), targets.repeat(len(logits)))
         return self.weight * max(FINAL_SHARE, 1 - step / max(self.warmup_steps, 1)) * loss

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from cgmcr2._device import choose_device, choose_precision
 from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2._threads import torch_threads
+from cgmcr2.distributed import ONE_PROCESS, Group
 from cgmcr2.features.sources import FeatureSource, check_finite, read_rows
 from cgmcr2.model import Network
 
@@ -67,6 +68,7 @@ def train(
     tensorboard: bool = False,
     on_epoch: OnEpoch | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    group: Group = ONE_PROCESS,
 ) -> Trained:
     """Train a network on the rows of ``source (n, D)``.
 
@@ -83,6 +85,7 @@ def train(
     on_epoch : called as ``on_epoch(epoch, network, head)`` after each epoch (1, 2, ...) and at the end, with a copy of
         the current network in evaluation mode
     checkpoint_seconds : seconds between checkpoints
+    group : the processes that train together, each with the same arguments; the first one writes to ``folder``
     """
     n_given, D = source.shape[0], source.shape[1]
     if settings.sample and n_given > settings.sample:
@@ -99,14 +102,21 @@ def train(
         "D": D,
         "k": n_clusters,
         "dtype": str(dtype),
-        "data": check_finite(source) if folder else None,
+        "data": check_finite(source) if folder or group.size > 1 else None,
     }
-    checkpoints = Checkpoints(folder, identity)
+    if group.on_first(lambda: identity) != identity:
+        raise ValueError("The processes were given different data or settings; give each of them all rows.")
+    checkpoints = Checkpoints(folder, identity, group)
+    folder = folder if group.rank == 0 else None
+    progress = progress and group.rank == 0
+
+    def compute_inputs() -> Precomputed:
+        with torch_threads(n):
+            return precompute(source, n_clusters, settings, seed, progress=progress)
 
     inputs = checkpoints.load_precomputed()
     if inputs is None:
-        with torch_threads(n):
-            inputs = precompute(source, n_clusters, settings, seed, progress=progress)
+        inputs = group.on_first(compute_inputs)
         checkpoints.save_precomputed(inputs)
     state = TrainingState.create(settings, D, n_clusters, min(settings.s, n), inputs, seed, torch_device)
     checkpoints.restore(state)
@@ -119,6 +129,7 @@ def train(
         NeighbourGraph(inputs.neighbours) if settings.graph == "whole" and inputs.neighbours is not None else None,
         torch_device,
         dtype,
+        group,
     )
     batches = Batches(
         n,
@@ -132,14 +143,14 @@ def train(
     with (
         torch_threads(n),
         Interrupt() as interrupt,
-        BatchReader(source, batches, torch_device, schedule.total_steps) as reader,
+        BatchReader(source, batches, torch_device, schedule.total_steps, group) as reader,
         TrainingLog(
             folder,
             schedule.total_steps,
             state.step,
             digest=state.metrics_digest,
             progress=progress,
-            tensorboard=tensorboard,
+            tensorboard=tensorboard and group.rank == 0,
         ) as log,
     ):
         while state.step < schedule.total_steps:
@@ -150,7 +161,7 @@ def train(
             if on_epoch and (epochs.is_integer() or last):
                 on_epoch(math.ceil(epochs), state.evaluation_network(), state.monitor.best_head())
 
-            stop = last or interrupt.requested
+            stop = group.any(last or interrupt.requested)
             flush = state.step % FLUSH_STEPS == 0
             save = stop or time.monotonic() - saved_at > checkpoint_seconds
             if not (flush or save):
@@ -185,7 +196,8 @@ def train(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return Trained(network, state.monitor.best_head(), log.history, state.objective.gamma, finished)
+    history = group.on_first(lambda: log.history)  # an interrupted run's is in the folder
+    return Trained(network, state.monitor.best_head(), history, state.objective.gamma, finished)
 
 
 def _cluster_module(

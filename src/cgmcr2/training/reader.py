@@ -11,19 +11,28 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cgmcr2.distributed import ONE_PROCESS, Group
 from cgmcr2.features.sources import FeatureSource, read_rows
 
-from .batches import Batches
+from .batches import Batches, Indices
 
 
 class BatchReader:
-    """Reads the batch of a step as a float32 tensor on ``device``.
+    """Reads this process's part of the batch of a step as a float32 tensor on ``device``.
 
     An array in memory is moved to the device once, if it fits. Any other source is read by a thread, one step ahead.
     """
 
-    def __init__(self, source: FeatureSource, batches: Batches, device: torch.device, total_steps: int) -> None:
+    def __init__(
+        self,
+        source: FeatureSource,
+        batches: Batches,
+        device: torch.device,
+        total_steps: int,
+        group: Group = ONE_PROCESS,
+    ) -> None:
         self.source, self.batches, self.device, self.total_steps = source, batches, device, total_steps
+        self.group = group
         self._resident: Tensor | None = None
         if isinstance(source, np.ndarray) and not isinstance(source, np.memmap) and _fits(source, device):
             half = source.dtype == np.float16  # widened batch by batch
@@ -32,9 +41,9 @@ class BatchReader:
         self._ahead: dict[int, Future[Tensor]] = {}
 
     def read(self, step: int) -> Tensor:
-        """The batch ``X (n, D)`` of ``step``."""
+        """This process's part ``X (n, D)`` of the batch of ``step``."""
         if self._resident is not None:
-            rows = torch.from_numpy(self.batches.rows(step)).to(self.device, non_blocking=True)
+            rows = torch.from_numpy(self._rows(step)).to(self.device, non_blocking=True)
             return self._resident[rows].float()
         future = self._ahead.pop(step, None)
         X = future.result() if future else self._load(step)
@@ -42,8 +51,12 @@ class BatchReader:
             self._ahead[step + 1] = self._pool.submit(self._load, step + 1)
         return X.to(self.device, non_blocking=True)
 
+    def _rows(self, step: int) -> Indices:
+        rows = self.batches.rows(step)
+        return rows[self.group.part(len(rows))]
+
     def _load(self, step: int) -> Tensor:
-        X = torch.from_numpy(read_rows(self.source, self.batches.rows(step)))
+        X = torch.from_numpy(read_rows(self.source, self._rows(step)))
         return X.pin_memory() if self.device.type == "cuda" else X
 
     def __enter__(self) -> BatchReader:

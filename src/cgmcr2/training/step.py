@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cgmcr2._device import autocast
 from cgmcr2.consensus.partitions import Int64
+from cgmcr2.distributed import ONE_PROCESS, Group
 
 from .cluster_modules import ClusterModule
 from .guide import ConsensusGuide
@@ -36,16 +37,18 @@ class TrainingStep:
     graph: NeighbourGraph | None  # None: use the affinity of the batch's Z
     device: torch.device
     dtype: torch.dtype  # autocast type
+    group: Group = ONE_PROCESS
 
     def __call__(self, state: TrainingState, X: Tensor, rows: Int64) -> None:
-        """Update ``state`` with the batch ``X (n, D)``, the ``rows (n,)`` of the training data."""
+        """Update ``state`` with this process's part ``X`` of the batch ``rows (n,)`` of the training data."""
         step, schedule, settings = state.step, self.schedule, self.settings
         stage, lr = schedule.stage(step), schedule.lr(step)
         fine_tuning = stage == "fine-tuning"
         record: Record = {"step": step, "epoch": step // schedule.steps_per_epoch, "stage": stage, "lr": lr}
 
         with autocast(self.device, self.dtype):
-            Z, logits = state.network(X)  # (n, d), (h, n, k)
+            Z, logits = state.network(X, self.group)
+        Z, logits = self.group.gather(Z, len(rows)), self.group.gather(logits, len(rows), dim=1)  # (n, d), (h, n, k)
         start = time.perf_counter()
         Pi = self.cluster_module.memberships(Z, logits, step)  # (h, n, k)
         if not self.cluster_module.learns and fine_tuning:
@@ -60,6 +63,7 @@ class TrainingStep:
 
         state.optimizer.zero_grad(set_to_none=True)
         finite = _backward(loss, Z, logits)
+        self.group.sum_gradients(state.network.parameters())
         _update(state.optimizer, lr, finite)
         if state.average is not None and step >= AVERAGE_FROM_STEP:
             state.average.update()

@@ -1,0 +1,76 @@
+"""BatchNorm with the statistics of the whole batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .group import Group
+
+
+def batch_norm(module: nn.BatchNorm1d, X: Tensor, group: Group) -> Tensor:
+    """Apply ``module`` to ``X (n, h)``, this process's part of a batch, with the statistics of the whole batch.
+
+    Torch's ``SyncBatchNorm`` does the same on GPUs only.
+
+    >>> from .group import ONE_PROCESS
+    >>> batch_norm(nn.BatchNorm1d(1), torch.tensor([[1.0], [3.0]]), ONE_PROCESS).flatten().tolist()
+    [-0.99..., 0.99...]
+    """
+    if group.size == 1 or not module.training:
+        return module(X)  # type: ignore[no-any-return]
+    with torch.autocast(X.device.type, enabled=False):
+        values = X.to(module.weight.dtype)
+        mean, variance, n = _statistics(values.detach(), group)
+        output: Tensor = _Normalize.apply(  # type: ignore[no-untyped-call]
+            values, module.weight, module.bias, mean, (variance + module.eps).rsqrt(), n, group
+        )
+    _update_running_statistics(module, mean, variance * n / (n - 1))
+    return output.to(X.dtype)
+
+
+def _statistics(X: Tensor, group: Group) -> tuple[Tensor, Tensor, float]:
+    """Mean (h,) and biased variance (h,) of the rows of all processes, and their number."""
+    mean = X.sum(0) / max(len(X), 1)
+    squares = (X - mean).square().sum(0)
+    row = torch.cat([mean, squares, X.new_tensor([len(X)])])
+    means, squares, counts = group.gather(row.unsqueeze(0), group.size).split([len(mean), len(mean), 1], dim=1)
+    n = counts.sum()
+    mean = (counts * means).sum(0) / n
+    variance = (squares + counts * (means - mean).square()).sum(0) / n  # within and between the processes
+    return mean, variance, n.item()
+
+
+@torch.no_grad()
+def _update_running_statistics(module: nn.BatchNorm1d, mean: Tensor, variance: Tensor) -> None:
+    assert module.running_mean is not None
+    assert module.running_var is not None
+    assert module.num_batches_tracked is not None
+    assert module.momentum is not None
+    module.running_mean.lerp_(mean, module.momentum)
+    module.running_var.lerp_(variance, module.momentum)
+    module.num_batches_tracked.add_(1)
+
+
+class _Normalize(torch.autograd.Function):
+    """``(X - mean) * scale * weight + bias``, where mean and scale are functions of the rows of all processes."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, X: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, scale: Tensor, n: float, group: Group
+    ) -> Tensor:
+        normalized = (X - mean) * scale
+        ctx.save_for_backward(normalized, weight, scale)
+        ctx.n, ctx.group = n, group
+        return normalized * weight + bias
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,) = gradients
+        normalized, weight, scale = ctx.saved_tensors
+        d_bias, d_weight = gradient.sum(0), (gradient * normalized).sum(0)
+        sums = ctx.group.sum(torch.stack([d_bias, d_weight])) / ctx.n
+        d_X = (gradient - sums[0] - normalized * sums[1]) * (weight * scale)
+        return d_X, d_weight, d_bias, None, None, None, None
