@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import pytest
 
 from cgmcr2 import _device
 from cgmcr2.cli import choices
 from cgmcr2.clustering import export
+from cgmcr2.features.extract import Engine
 from cgmcr2.report import projection
 from cgmcr2.training import presets
 
@@ -18,9 +19,10 @@ from cgmcr2.training import presets
     [
         (choices.Preset, presets.Preset),
         (choices.Precision, _device.Precision),
-        (choices.ExportFormat, export.Kind),
+        (choices.ExportFormat, Literal[export.Kind, "onnx"]),
         (choices.Link, export.Link),
         (choices.MapMethod, projection.Method),
+        (choices.Engine, Engine),
     ],
 )
 def test_choices(option: Any, library: Any) -> None:

@@ -9,6 +9,7 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from PIL import Image
 
 from cgmcr2.clustering import COLUMNS, Clustering
 from cgmcr2.clustering.export import Kind, export
+from cgmcr2.clustering.tables import write_arrow_table
+from cgmcr2.features.sources import load_feature_file
 from cgmcr2.images import Catalog
 
 from ..fault_injection import killed_at
@@ -62,7 +65,7 @@ def test_folders_hold_copies_under_safe_names(photos: Path, clustering: Clusteri
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "photos"]  # no temporary files
 
 
-@pytest.mark.parametrize("kind", ["folders", "imagefolder", "csv", "json", "parquet"])
+@pytest.mark.parametrize("kind", ["folders", "imagefolder", "csv", "json", "parquet", "lance"])
 def test_existing_files_are_never_overwritten(kind: str, photos: Path, clustering: Clustering, tmp_path: Path) -> None:
     for name, make in (("file", Path.touch), ("folder", Path.mkdir), ("link", lambda p: p.symlink_to("nowhere"))):
         make(tmp_path / name)
@@ -175,14 +178,59 @@ def test_csv_and_json_hold_all_columns(clustering: Clustering, tmp_path: Path) -
     ]
 
 
-def test_parquet(clustering: Clustering, tmp_path: Path) -> None:
+def read_table(path: Path, kind: str) -> Any:
+    """The Arrow table that an export wrote."""
+    if kind == "lance":
+        return pytest.importorskip("lance").dataset(str(path)).to_table()
+    if kind == "arrow":
+        return pytest.importorskip("pyarrow").ipc.open_file(str(path)).read_all()
+    return pytest.importorskip("pyarrow.parquet").read_table(path)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "lance"])
+def test_tables_hold_vectors(kind: Kind, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("lance" if kind == "lance" else "pyarrow")
+    Z, X = np.eye(6, 3, dtype=np.float32), np.arange(12, dtype=np.float64).reshape(6, 2)
+    c = Clustering(FILES, [0, 0, 0, 2, 2, 2], embedding=Z, names=["a", "b", "c"])
+    result = export(c, tmp_path / "out", kind, features=X)
+    assert (result.path, result.written) == (tmp_path / "out", 6)
+    table = read_table(result.path, kind)
+    assert table.column_names == [*COLUMNS, "embedding", "features"]
+    assert table.schema.field("embedding").type == pa.list_(pa.float32(), 3)
+    values = table.to_pydict()
+    assert values["path"] == [*FILES[:5], "caf\\xe9.png"]
+    assert values["cluster"] == [0, 0, 0, 2, 2, 2]
+    assert values["name"] == ["a"] * 3 + ["c"] * 3
+    np.testing.assert_array_equal(values["embedding"], Z)
+    np.testing.assert_array_equal(values["features"], X)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]  # no temporary files
+
+
+def test_rows_are_written_in_blocks(clustering: Clustering, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    export(clustering, tmp_path / "t.parquet", "parquet")
-    table = parquet.read_table(tmp_path / "t.parquet").to_pydict()
-    assert list(table) == list(COLUMNS)
-    assert table["path"][:5] == FILES[:5]
-    assert table["path"][5] == "caf\\xe9.png"
-    assert table["cluster"] == [0, 0, 0, 2, 2, 2]
+    X = np.arange(12, dtype=np.float32).reshape(6, 2)
+    write_arrow_table(clustering, tmp_path / "t.parquet", "parquet", X, block_rows=4)
+    file = parquet.ParquetFile(tmp_path / "t.parquet")
+    assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [4, 2]
+    np.testing.assert_array_equal(file.read().to_pydict()["features"], X)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "lance"])
+def test_tables_without_vectors(kind: Kind, clustering: Clustering, tmp_path: Path) -> None:
+    pytest.importorskip("lance" if kind == "lance" else "pyarrow")
+    export(clustering, tmp_path / "out", kind)
+    assert read_table(tmp_path / "out", kind).column_names == list(COLUMNS)
+
+
+def test_exported_features_can_be_clustered(clustering: Clustering, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    X = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    export(clustering, tmp_path / "t.parquet", "parquet", features=X)
+    file = load_feature_file(tmp_path / "t.parquet")
+    np.testing.assert_array_equal(file.features[:], X)
+    assert file.ids is not None
+    assert file.ids[:5] == FILES[:5]
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet", "imagefolder"])
@@ -191,12 +239,12 @@ def test_near_duplicates_are_exported(kind: Kind, tmp_path: Path) -> None:
         Image.new("RGB", (4, 4)).save(tmp_path / name)
     c = Clustering(["a.png", "b.png"], [0, 0], groups=[0, 0])
     if kind == "parquet":
-        table = pytest.importorskip("pyarrow.parquet")
+        pytest.importorskip("pyarrow")
     path = export(c, tmp_path / "out", kind, images=Catalog.from_source(tmp_path)).path
     if kind == "json":
         values = [image["duplicate_of"] for image in json.loads(path.read_text())["images"]]
     elif kind == "parquet":
-        values = table.read_table(path).to_pydict()["duplicate_of"]
+        values = read_table(path, kind).to_pydict()["duplicate_of"]
     else:
         path = path / "metadata.csv" if kind == "imagefolder" else path
         with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
@@ -211,6 +259,13 @@ def test_parquet_without_pyarrow(clustering: Clustering, tmp_path: Path, monkeyp
     assert not list(tmp_path.iterdir())
 
 
+def test_lance_without_pylance(clustering: Clustering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lance", None)
+    with pytest.raises(ImportError, match=r"cgmcr2\[lance\]"):
+        export(clustering, tmp_path / "t.lance", "lance")
+    assert not list(tmp_path.iterdir())
+
+
 def test_invalid_arguments(clustering: Clustering, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs the images"):
         export(clustering, tmp_path / "out")
@@ -218,6 +273,8 @@ def test_invalid_arguments(clustering: Clustering, tmp_path: Path) -> None:
         export(clustering, tmp_path / "out", "xlsx")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"'reflink'; choose from copy"):
         export(clustering, tmp_path / "out", link="reflink")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="cannot be exported to csv; choose from parquet, arrow, lance"):
+        export(clustering, tmp_path / "out", "csv", features=np.eye(6))
 
 
 def test_what_a_killed_export_left_is_deleted(

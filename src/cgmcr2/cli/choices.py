@@ -10,9 +10,10 @@ from typing import Any, Literal, get_args
 
 Preset = Literal["auto", "paper", "reference"]
 Precision = Literal["auto", "float32", "bfloat16"]
-ExportFormat = Literal["folders", "imagefolder", "csv", "json", "parquet"]
+ExportFormat = Literal["folders", "imagefolder", "csv", "json", "parquet", "arrow", "lance", "onnx"]
 Link = Literal["copy", "hardlink", "symlink"]
 MapMethod = Literal["auto", "pca", "tsne", "umap"]
+Engine = Literal["local", "ray"]
 StoredType = Literal["float32", "float16"]
 
 

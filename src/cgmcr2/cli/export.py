@@ -1,16 +1,19 @@
-"""``cgmcr2 export``: the clusters of a run as folders of images or as a table."""
+"""``cgmcr2 export``: the clusters of a run as folders of images or as a table, or its model as ONNX."""
 
 from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import choices, options
 from .choices import metavar
 from .output import count, print_json
+
+if TYPE_CHECKING:
+    from cgmcr2.runs import RunFolder
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +22,8 @@ Examples:
   cgmcr2 export run -o sorted
   cgmcr2 export run --to imagefolder --link symlink -o train
   cgmcr2 export run --to csv -o clusters.csv
+  cgmcr2 export run --to parquet --features -o embeddings.parquet
+  cgmcr2 export run --to onnx -o deploy
 """
 MAX_LISTED = 20  # missing images listed on the terminal
 
@@ -33,7 +38,7 @@ def export(
         typer.Option(
             "--to",
             metavar=metavar(choices.ExportFormat),
-            help="Format: folders for people, imagefolder for training programs, or a table.",
+            help="Format: folders for people, imagefolder for training programs, a table, or the model as onnx.",
         ),
     ] = "folders",
     link: Annotated[
@@ -43,23 +48,36 @@ def export(
         ),
     ] = "copy",
     images: options.MovedImages = None,
+    with_features: Annotated[
+        bool, typer.Option("--features", help="Add the features of the images to a parquet, arrow or lance table.")
+    ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Export the clusters of a run as folders or as a table.
+    """Export the clusters of a run as folders or as a table, or its model.
 
     The original images stay where they are, and nothing is overwritten. The exit code is 1 if images are missing.
+    Tables in parquet, arrow and lance include the embedding. The onnx model is checked to label images of the run as
+    predict does.
     """
     from cgmcr2.clustering.export import export as export_clustering
     from cgmcr2.runs import RunFolder
 
     folder = RunFolder(run)
+    if to == "onnx":
+        _export_model(folder, output, images, as_json=as_json)
+        return
     needs_images = to in ("folders", "imagefolder")
     if needs_images and images is None and folder.info.encoder_name is None:
         raise ValueError(f"{run} was fitted on features, not on images; export a table, such as --to csv.")
     catalog = folder.catalog(images) if needs_images else None
-    result = export_clustering(folder.clustering, output, to, images=catalog, link=link)
+    features = None
+    if with_features:
+        features = folder.features(folder.clustering.ids)
+        if features is None:
+            raise FileNotFoundError(f"The features of {run} are no longer available; export without --features.")
+    result = export_clustering(folder.clustering, output, to, images=catalog, features=features, link=link)
     n_clusters = len(folder.clustering.clusters)
     if as_json:
         missing = [{"path": id, "reason": reason} for id, reason in result.missing]
@@ -71,3 +89,15 @@ def export(
         for id, reason in result.missing[:MAX_LISTED]:
             typer.echo(f"  {id!r}: {reason}", err=True)
         raise typer.Exit(1)
+
+
+def _export_model(folder: RunFolder, output: Path, images: Path | None, *, as_json: bool) -> None:
+    from cgmcr2.runs.onnx import export_onnx
+
+    result = export_onnx(folder, output, images=images)
+    if as_json:
+        print_json({**result._asdict(), "path": str(result.path)})
+        return
+    takes = f"images (encoder {result.encoder})" if result.encoder else "features"
+    typer.echo(f"Model that takes {takes}: {result.path / 'model.onnx'}")
+    typer.echo(f"{result.equal:,} of {count(result.checked, 'label')} equal to those of predict")

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from filelock import FileLock, Timeout
 
-from cgmcr2._files import replacing, write_text
-from cgmcr2.clustering import COLUMNS, Clustering, write_csv
+from cgmcr2.clustering import Clustering, write_csv
 from cgmcr2.clustering.filenames import UniqueNames, folder_name
-from cgmcr2.clustering.io import DUPLICATE_OF, column_names, default_name
+from cgmcr2.clustering.io import column_names, default_name
+from cgmcr2.clustering.tables import write_arrow_table, write_text_table
+from cgmcr2.features.sources import FeatureSource
 from cgmcr2.images import Catalog, ImageItem
 from cgmcr2.images.sources import FileSource, NpzSource
 
-Kind = Literal["folders", "imagefolder", "csv", "json", "parquet"]
+Kind = Literal["folders", "imagefolder", "csv", "json", "parquet", "arrow", "lance"]
 Link = Literal["copy", "hardlink", "symlink"]
 
 
@@ -39,6 +39,7 @@ def export(
     to: Kind = "folders",
     *,
     images: Catalog | None = None,
+    features: FeatureSource | None = None,
     link: Link = "copy",
 ) -> Exported:
     """Export a clustering to ``out``, which must not exist. The export is atomic and never changes the originals.
@@ -52,8 +53,11 @@ def export(
         - "folders": one folder of images per cluster, named after the cluster.
         - "imagefolder": the same for training programs: folders ``00-church``, ``01-...`` in the order of the cluster
           numbers, and ``metadata.csv``; read by the ImageFolder loaders of torchvision and Hugging Face.
-        - "csv", "json", "parquet" (needs ``cgmcr2[table]``): a table with the columns of ``labels.csv``.
+        - "csv", "json": a table with the columns of ``labels.csv``.
+        - "parquet", "arrow" (an Arrow IPC file; both need ``cgmcr2[table]``), "lance" (needs ``cgmcr2[lance]``): the
+          same table and the embedding, in columns of fixed-size lists. Rows are written in blocks.
     images : the images; required for folders
+    features : (n, D) features of the images, added to a parquet, arrow or lance table
     link : "copy", "hardlink" or "symlink"; images in an archive are always copied
 
     Images of the same name are numbered: ``a.jpg``, ``a (2).jpg``.
@@ -70,18 +74,24 @@ def export(
         raise ValueError(f"Unknown kind of link {link!r}; choose from {', '.join(get_args(Link))}.")
     if os.path.lexists(out):
         raise FileExistsError(f"{out} already exists, and an export never overwrites; choose another path.")
-    if to in ("csv", "json", "parquet"):
-        _write_table(clustering, out, to)
+    if features is not None and to not in ("parquet", "arrow", "lance"):
+        raise ValueError(f"Features cannot be exported to {to}; choose from parquet, arrow, lance.")
+    if to in ("csv", "json"):
+        write_text_table(clustering, out, to)
+        return Exported(out, len(clustering), [])
+    if to in ("parquet", "arrow", "lance"):
+        with new_folder(out) if to == "lance" else contextlib.nullcontext(out) as path:
+            write_arrow_table(clustering, path, to, features)
         return Exported(out, len(clustering), [])
     if images is None:
         raise ValueError(f"Exporting to {to} needs the images; give the folder or archive that holds them.")
-    with _new_folder(out) as temporary:
+    with new_folder(out) as temporary:
         written, missing = _write_folders(clustering, temporary, images, link, imagefolder=to == "imagefolder")
     return Exported(out, written, missing)
 
 
 @contextlib.contextmanager
-def _new_folder(path: Path) -> Iterator[Path]:
+def new_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes ``path`` on success; one that a killed process left is deleted."""
     work = path.with_name(f".{path.name[:40]}.part")
     work.mkdir(parents=True, exist_ok=True)
@@ -168,44 +178,3 @@ def _hard_link(path: str, target: Path) -> None:
         raise
     except OSError as error:  # another disk, or a file system without hard links
         raise OSError(f"{path} cannot be hard linked ({error.strerror}); use copy or symlink.") from None
-
-
-def _write_table(clustering: Clustering, out: Path, to: str) -> None:
-    if to == "csv":
-        with replacing(out) as temporary:
-            write_csv(temporary, clustering.records(), column_names(clustering))
-    elif to == "json":
-        sizes = clustering.sizes()
-        clusters = [{"cluster": c, "name": clustering.names[c], "size": int(sizes[c])} for c in clustering.clusters]
-        images = [dict(zip(column_names(clustering), record, strict=True)) for record in clustering.records()]
-        write_text(out, json.dumps({"clusters": clusters, "images": images}, indent=1) + "\n")
-    else:
-        try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            raise ImportError(
-                "Export to parquet needs pyarrow; install it with: pip install 'cgmcr2[table]'"
-            ) from error
-        paths = _escaped(clustering.ids)
-        names = [clustering.names[label] for label in clustering.labels]
-        table = pa.table(
-            [
-                pa.array(paths, pa.string()),
-                pa.array(clustering.labels, pa.int32()),
-                pa.array(names, pa.string()),
-                pa.array(clustering.confidence, pa.float32()),
-                pa.array(clustering.margin, pa.float32()),
-                pa.array(clustering.outlier, pa.float32()),
-            ],
-            names=list(COLUMNS),
-        )
-        if clustering.groups is not None:
-            table = table.append_column(DUPLICATE_OF, pa.array(_escaped(clustering.duplicate_of()), pa.string()))
-        with replacing(out) as temporary:
-            pq.write_table(table, temporary)
-
-
-def _escaped(ids: Sequence[str]) -> list[str]:
-    """File names as UTF-8, as Parquet needs: undecodable bytes are escaped, such as caf\\xe9.jpg."""
-    return [os.fsencode(id).decode("utf-8", "backslashreplace") for id in ids]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from pathlib import Path
-from typing import Any
 
-import numpy.typing as npt
 import torch
 
 from cgmcr2.encoders.efficientnet import DIM, STRIDE, EfficientNetLite0
@@ -45,8 +43,8 @@ class BundledEncoder(TorchEncoder):
         )
         self._network = EfficientNetLite0(load_weights(weights)).to(self._device).eval()
 
-    def _forward(self, batch: npt.NDArray[Any]) -> torch.Tensor:
-        features: torch.Tensor = self._network(self._preprocessing.normalize(batch, self._device))
+    def _features(self, pixels: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self._network(pixels)
         return features
 
 

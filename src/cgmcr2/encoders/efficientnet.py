@@ -108,7 +108,7 @@ class EfficientNetLite0(nn.Module):
         self.early, self.late = nn.Sequential(*layers[:_EARLY_LAYERS]), nn.Sequential(*layers[_EARLY_LAYERS:])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if x.device.type == "cpu":
+        if x.device.type == "cpu" and not torch.compiler.is_compiling():
             x = torch.cat([self.early(x[i : i + _EARLY_IMAGES]) for i in range(0, len(x), _EARLY_IMAGES)])
         else:
             x = self.early(x)

@@ -21,7 +21,7 @@ from cgmcr2.encoders.fingerprint import fingerprint_of, weights_digest
 from cgmcr2.encoders.hub import first_line
 from cgmcr2.encoders.preprocessing import Preprocessing
 from cgmcr2.encoders.resnet import DIM, ResNet18
-from cgmcr2.encoders.torch_encoder import TorchEncoder
+from cgmcr2.encoders.torch_encoder import EncoderModule, TorchEncoder
 
 _CIFAR = Preprocessing(resize=32, crop=32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010))
 _IMAGENET = Preprocessing()
@@ -87,10 +87,16 @@ class MocoEncoder(TorchEncoder):
         return (max(1, self._views), *self._preprocessing.shape)
 
     def _forward(self, batch: npt.NDArray[Any]) -> torch.Tensor:
-        images = batch.reshape(-1, *batch.shape[2:])
-        pixels = self._preprocessing.normalize(images, self._device).permute(0, 3, 1, 2)
-        features: torch.Tensor = self._network(pixels)
-        return features.view(len(batch), -1, DIM).mean(1)
+        views = super()._forward(batch.reshape(-1, *batch.shape[2:]))
+        return views.view(len(batch), -1, DIM).mean(1)
+
+    def _features(self, pixels: torch.Tensor) -> torch.Tensor:
+        features: torch.Tensor = self._network(pixels.permute(0, 3, 1, 2))
+        return features
+
+    def export_module(self) -> EncoderModule | None:
+        """Return a module from uint8 images (n, size, size, 3) to features (n, dim), or None if there are views."""
+        return None if self._views else super().export_module()
 
 
 def read_backbone(path: Path) -> dict[str, torch.Tensor]:

@@ -64,6 +64,9 @@ class OnnxEncoder(TorchEncoder):
             preprocessing=self._preprocessing.as_dict(),
         )
 
+    def export_module(self) -> None:
+        """Return None: the encoder is not a torch module."""
+
     def _forward(self, batch: npt.NDArray[Any]) -> torch.Tensor:
         pixels = self._preprocessing.normalize(batch, self._device).permute(0, 3, 1, 2).contiguous()
         features = self._session.run([self._output], {self._input: pixels.numpy().astype(self._dtype, copy=False)})[0]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
+from torch import Tensor, nn
 
 from cgmcr2._device import choose_device
 from cgmcr2.encoders.preprocessing import Preprocessing
@@ -17,7 +18,9 @@ CPU_CHUNK = 8  # images per forward pass on a CPU; more would not be faster but 
 
 
 class TorchEncoder:
-    """Encoder with square input images; subclasses set ``name``, ``dim`` and ``fingerprint``, and define ``_forward``.
+    """Encoder with square input images.
+
+    Subclasses set ``name``, ``dim``, ``fingerprint`` and ``_network``, and define ``_features``.
 
     Attributes
     ----------
@@ -30,6 +33,7 @@ class TorchEncoder:
     name: str
     dim: int
     fingerprint: str
+    _network: nn.Module
 
     def __init__(self, preprocessing: Preprocessing, device: str = "auto") -> None:
         self._preprocessing = preprocessing
@@ -51,13 +55,45 @@ class TorchEncoder:
     def _input_shape(self) -> tuple[int, ...]:
         return self._preprocessing.shape
 
-    def _forward(self, batch: npt.NDArray[Any]) -> torch.Tensor:
+    def export_module(self) -> EncoderModule | None:
+        """Return a module from uint8 images (n, size, size, 3) to features (n, dim), or None if it cannot be exported.
+
+        >>> from cgmcr2.encoders import load_encoder
+        >>> module = load_encoder("bundled", size=32, device="cpu").export_module()
+        >>> module(torch.zeros(1, 32, 32, 3, dtype=torch.uint8)).shape
+        torch.Size([1, 1280])
+        """
+        return EncoderModule(self._preprocessing, self._network, self._features).to(self._device)
+
+    def _forward(self, batch: npt.NDArray[Any]) -> Tensor:
         """Return the features (n, dim) of one chunk."""
+        return self._features(self._preprocessing.normalize(batch, self._device))
+
+    def _features(self, pixels: Tensor) -> Tensor:
+        """Return the features (n, dim) of normalised images (n, size, size, 3)."""
         raise NotImplementedError
 
 
+class EncoderModule(nn.Module):
+    """Normalisation and network of an encoder; ``features`` is a function that calls ``network``."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, preprocessing: Preprocessing, network: nn.Module, features: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.preprocessing = preprocessing
+        self.network = network  # registers its weights
+        self.features = features
+        self.register_buffer("mean", torch.tensor(preprocessing.mean) * preprocessing.scale)
+        self.register_buffer("std", torch.tensor(preprocessing.std) * preprocessing.scale)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.features((images.float() - self.mean) / self.std)
+
+
 def encode_in_chunks(
-    forward: Callable[[npt.NDArray[Any]], torch.Tensor],
+    forward: Callable[[npt.NDArray[Any]], Tensor],
     batch: npt.NDArray[Any],
     shape: tuple[int, ...],
     dim: int,

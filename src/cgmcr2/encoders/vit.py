@@ -78,21 +78,23 @@ class VitEncoder(TorchEncoder):
         self._folder, self._kind, self._repository = folder, kind, model.repository if model else None
         self._dtype = _choose_dtype(precision, self._device)
         self._output = family.output
-        self._model = _load(transformers, family.model, folder).to(self._device)
-        vision = self._model.config
-        self.dim = int(self._model.visual_projection.out_features if family is _CLIP else vision.hidden_size)
+        self._network = network = _load(transformers, family.model, folder).to(self._device)
+        vision = network.config
+        self.dim = int(network.visual_projection.out_features if family is _CLIP else vision.hidden_size)
         self.fingerprint = fingerprint_of(
             network=family.model,
             # settings that the shapes of the weights do not determine
             config=[getattr(vision, key, None) for key in ("patch_size", "num_attention_heads", "hidden_act")],
-            weights=weights_digest(self._model.parameters()),
+            weights=weights_digest(network.parameters()),
             preprocessing=self._preprocessing.as_dict(),
         )
 
     def _forward(self, batch: npt.NDArray[Any]) -> torch.Tensor:
-        pixels = self._preprocessing.normalize(batch, self._device).permute(0, 3, 1, 2)
         with autocast(self._device, self._dtype):
-            output: torch.Tensor = getattr(self._model(pixel_values=pixels), self._output)
+            return super()._forward(batch)
+
+    def _features(self, pixels: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = getattr(self._network(pixel_values=pixels.permute(0, 3, 1, 2)), self._output)
         return output
 
     def encode_text(self, texts: list[str]) -> npt.NDArray[np.float32]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -202,11 +203,13 @@ def _describe(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress messages of torch's exporter."""
+    """Suppress messages and warnings of torch's exporter."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         logger.setLevel(level)
