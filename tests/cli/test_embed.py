@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,6 +67,38 @@ def test_unreadable_files_are_listed_until_they_are_removed(
         (photos / os.fsdecode(name)).unlink()
     assert run("embed", photos, "-o", tmp_path / "store") == 0
     assert not (tmp_path / "store" / "errors.csv").exists()
+
+
+def test_unreadable_files_are_tried_again_on_request(
+    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = (photos / "0" / "3.png").stat().st_size
+    image = (photos / "0" / "3.png").read_bytes()
+    (photos / "broken.png").write_bytes(bytes(size))
+    os.utime(photos / "broken.png", ns=(0, 0))
+    assert run("embed", photos, "-o", tmp_path / "store") == 0
+    (photos / "broken.png").write_bytes(image)
+    os.utime(photos / "broken.png", ns=(0, 0))
+    assert run("embed", photos, "-o", tmp_path / "store") == 0
+    assert "12 images, 0 new" in capsys.readouterr().out
+    assert run("embed", photos, "-o", tmp_path / "store", "--retry-errors") == 0
+    assert "13 images, 1 new" in capsys.readouterr().out
+    assert not (tmp_path / "store" / "errors.csv").exists()
+
+
+def test_shards(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    embed = ("embed", photos, "-o", tmp_path / "store", "--shard-size", 5)
+    assert run(*embed, "--shards", "1-9") == 0
+    out = capsys.readouterr().out
+    assert "7 images, 7 new" in out
+    assert "The store is unfinished: 5 images of other shards missing." in out
+    assert run(*embed, "--shards", "0", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["complete"] is True
+    assert run(*embed, "--shards", "1-2", "--overwrite") == 0
+    assert "12 images, 7 new" in capsys.readouterr().out
+    assert FeatureStore.open(tmp_path / "store").shape == (12, 3)
+    assert run(*embed, "--shards", "first") == 2
+    assert "'first' is neither a number nor a range such as 0-99" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_store_inside_the_image_folder_is_skipped(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,25 @@ def test_images(photo_run: Path, tmp_path: Path) -> None:
         (row,) = csv.DictReader(file)
     clustering = Clustering.load(photo_run)
     assert int(row["cluster"]) == clustering.labels[clustering.ids.index("00.png")]
+
+
+def test_images_with_ray(photo_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workers are replaced by this process; tests/features/test_ray_engine.py starts them."""
+    options: dict[str, Any] = {}
+
+    def write(writer: Any, encoder: Any, parts: Any, bar: Any, **values: Any) -> int:
+        options.update(values)
+        return int(writer.write(encoder, parts))
+
+    monkeypatch.setattr("cgmcr2.features.ray_engine.write_with_ray", write)
+    new = tmp_path / "new"
+    new.mkdir()
+    Image.new("RGB", (20, 20), (230, 20, 30)).save(new / "red.png")
+    ray = ("--engine", "ray", "--address", "auto", "--workers", 3)
+    assert run("predict", photo_run, new, "--no-cache", "-o", tmp_path / "ray.csv", "-q", *ray) == 0
+    assert options == {"workers": 3, "address": "auto"}
+    assert run("predict", photo_run, new, "--no-cache", "-o", tmp_path / "local.csv", "-q") == 0
+    assert (tmp_path / "ray.csv").read_bytes() == (tmp_path / "local.csv").read_bytes()
 
 
 def test_user_errors_are_one_sentence(fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

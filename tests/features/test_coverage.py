@@ -41,17 +41,29 @@ def test_images_without_a_row(store: Path, catalog: Catalog) -> None:
 
 
 def test_plan_uses_free_shard_numbers(store: Path, catalog: Catalog) -> None:
-    plan = Coverage(store, catalog).plan(2, 0, 1, retry_errors=True)
-    assert [(number, indices.tolist()) for number, indices in plan] == [(2, [3, 5]), (3, [6]), (4, [4])]
+    plan = Coverage(store, catalog).plan(2, retry_errors=True)
+    assert [(part.number, part.images.tolist()) for part in plan] == [(2, [3, 5]), (3, [6]), (4, [4])]
+    assert [part.reasons for part in plan] == [{}, {}, {4: "damaged"}]
 
 
-def test_plans_of_several_machines_are_disjoint(store: Path, catalog: Catalog) -> None:
-    coverage = Coverage(store, catalog)
-    plans = [coverage.plan(2, machine, 2) for machine in range(2)]
-    assert [[(number, indices.tolist()) for number, indices in plan] for plan in plans] == [
-        [(2, [5])],
-        [(3, [3, 6])],
-    ]
+def test_plan_of_some_shards(store: Path, catalog: Catalog) -> None:
+    (part,) = Coverage(store, catalog).plan(2, range(3, 10))
+    assert (part.number, part.images.tolist()) == (3, [6])
+
+
+def test_plan_does_not_change_when_one_of_its_shards_is_written(store: Path, catalog: Catalog) -> None:
+    stamps, first = catalog.stamps.tolist(), Coverage(store, catalog).plan(2)[0]
+    ids = [catalog.ids[index] for index in first.images]
+    index = ShardIndex(ids, [1, 1], [stamps[index] for index in first.images])
+    write_shard(store, first.number, np.ones((2, 2), np.float32), index)
+    (part,) = Coverage(store, catalog).plan(2)
+    assert (part.number, part.images.tolist()) == (3, [6])
+
+
+def test_rows_of_other_shards_are_not_read(store: Path, catalog: Catalog) -> None:
+    (store / "shard-00000.npy").write_bytes(b"damaged")
+    assert list(Coverage(store, catalog, range(1, 2)).damaged) == []
+    assert list(Coverage(store, catalog, range(1)).damaged) == [0]
 
 
 def test_damaged_shard_counts_as_missing(store: Path, catalog: Catalog) -> None:
@@ -65,15 +77,5 @@ def test_damaged_rows_are_computed_again_in_the_same_shard(store: Path, catalog:
     (store / "shard-00001.npy").write_bytes(b"damaged")
     coverage = Coverage(store, catalog)
     assert coverage.reasons == {}
-    plan = [(number, images.tolist()) for number, images in coverage.plan(2, 0, 1)]
+    plan = [(part.number, part.images.tolist()) for part in coverage.plan(2)]
     assert plan == [(1, [0, 4]), (2, [3, 5]), (3, [6])]
-
-
-def test_shard_that_another_machine_repairs_is_not_planned_twice(store: Path, catalog: Catalog) -> None:
-    (store / "shard-00001.npy").unlink()
-    coverage = Coverage(store, catalog)
-    plans = [coverage.plan(2, machine, 2) for machine in range(2)]
-    images = sorted(index for plan in plans for _, part in plan for index in part.tolist())
-    assert images == [0, 3, 4, 5, 6]
-    numbers = [number for plan in plans for number, _ in plan]
-    assert len(set(numbers)) == len(numbers)

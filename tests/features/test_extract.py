@@ -178,22 +178,31 @@ def test_bad_files_are_listed_as_errors(tmp_path: Path, recwarn: pytest.Warnings
     store.verify()
 
 
-def test_errors_are_retried_without_growing_the_store(tmp_path: Path) -> None:
+def test_errors_are_retried_on_request_without_growing_the_store(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     fill(photos, range(10))
     whole = (photos / "004.png").read_bytes()
     (photos / "004.png").write_bytes(bytes(len(whole)))
     os.utime(photos / "004.png", ns=(0, 0))
-    store = run(photos, tmp_path / "store")
-    assert [id for id, _ in store.errors] == ["004.png"]
+    errors = run(photos, tmp_path / "store").errors
+    assert [id for id, _ in errors] == ["004.png"]
     files = sorted(os.listdir(tmp_path / "store"))
-    run(photos, tmp_path / "store")
+    run(photos, tmp_path / "store", retry_errors=True)
     assert sorted(os.listdir(tmp_path / "store")) == files
     (photos / "004.png").write_bytes(whole)  # the same file, readable again
     os.utime(photos / "004.png", ns=(0, 0))
-    store = run(photos, tmp_path / "store")
+    assert run(photos, tmp_path / "store").errors == errors
+    encoder = Colour()
+    store = run(photos, tmp_path / "store", encoder, retry_errors=True)
+    assert encoder.batches == [1]
     assert store.errors == []
     assert store.ids == [f"{number:03}.png" for number in range(10)]
+
+
+def test_errors_of_some_shards_cannot_be_retried(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(1))
+    with pytest.raises(ValueError, match="cannot be combined with shards"):
+        run(tmp_path / "photos", tmp_path / "store", retry_errors=True, shards=range(1))
 
 
 def test_no_readable_image(tmp_path: Path) -> None:
@@ -267,9 +276,7 @@ def test_wrong_feature_shape_is_an_error(tmp_path: Path) -> None:
         run(tmp_path / "photos", tmp_path / "store", Wrong())
 
 
-@pytest.mark.parametrize(
-    "options", [{"batch_size": 0}, {"batch_size": "big"}, {"shard_index": 2, "num_shards": 2}, {"dtype": "int8"}]
-)
+@pytest.mark.parametrize("options", [{"batch_size": 0}, {"batch_size": "big"}, {"engine": "spark"}, {"dtype": "int8"}])
 def test_invalid_parameters(tmp_path: Path, options: dict[str, Any]) -> None:
     fill(tmp_path / "photos", range(1))
     with pytest.raises(ValueError, match="must be"):
@@ -283,19 +290,53 @@ def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "photos")) == ["000.png", "001.png"]
 
 
-def test_several_machines_create_the_same_store_as_one(tmp_path: Path) -> None:
+def test_commands_that_share_the_shards_create_the_same_store_as_one(tmp_path: Path) -> None:
     fill(tmp_path / "photos", range(45))
     (tmp_path / "photos" / "020.png").write_bytes(b"")
     alone = run(tmp_path / "photos", tmp_path / "alone")
-    partial = run(tmp_path / "photos", tmp_path / "shared", shard_index=2, num_shards=3)
-    assert 0 < len(partial) < 44
+    partial = run(tmp_path / "photos", tmp_path / "shared", shards=range(4, 100))
+    assert partial.ids == alone.ids[-13:]  # shards 4 and 5
+    assert partial.manifest.catalog is None
     with pytest.raises(ValueError, match="not finished"):
         FeatureStore.open(tmp_path / "shared")
-    run(tmp_path / "photos", tmp_path / "shared", shard_index=0, num_shards=3)
-    together = run(tmp_path / "photos", tmp_path / "shared", shard_index=1, num_shards=3)
-    assert together.content_fingerprint == alone.content_fingerprint
-    assert together.errors == alone.errors
-    assert FeatureStore.open(tmp_path / "shared").ids == alone.ids
+    run(tmp_path / "photos", tmp_path / "shared", shards=range(1, 2))
+    run(tmp_path / "photos", tmp_path / "shared", shards=range(2, 4))
+    together = run(tmp_path / "photos", tmp_path / "shared", shards=range(1))
+    assert together.manifest.catalog == alone.manifest.catalog
+    assert_same(tmp_path / "shared", tmp_path / "alone")
+
+
+def test_later_command_completes_the_store(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(20))
+    run(tmp_path / "photos", tmp_path / "alone")
+    run(tmp_path / "photos", tmp_path / "store", shards=range(2))
+    encoder = Colour()
+    run(tmp_path / "photos", tmp_path / "store", encoder)
+    assert sum(encoder.batches) == 4
+    assert_same(tmp_path / "store", tmp_path / "alone")
+
+
+def test_overwrite_computes_a_slice_again(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", range(30))
+    (tmp_path / "photos" / "011.png").write_bytes(b"broken")
+    run(tmp_path / "photos", tmp_path / "alone")
+    run(tmp_path / "photos", tmp_path / "store")
+    encoder = Colour()
+    run(tmp_path / "photos", tmp_path / "store", encoder, shards=range(1, 3), overwrite=True)
+    assert encoder.batches == [3, 3, 1, 3, 3, 2]
+    assert_same(tmp_path / "store", tmp_path / "alone")
+    encoder = Colour()
+    run(tmp_path / "photos", tmp_path / "store", encoder, overwrite=True)
+    assert sum(encoder.batches) == 29
+    assert_same(tmp_path / "store", tmp_path / "alone")
+
+
+def test_shards_that_vanish_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with workers whose folder is not that of the driver."""
+    fill(tmp_path / "photos", range(20))
+    monkeypatch.setattr("cgmcr2.features.shard_writer.write_shard", lambda *_: None)
+    with pytest.raises(OSError, match=r"3 shards that workers have written, such as 0, are not in .*: give a folder"):
+        run(tmp_path / "photos", tmp_path / "store")
 
 
 def test_two_processes_with_the_same_command(tmp_path: Path) -> None:

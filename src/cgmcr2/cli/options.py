@@ -47,16 +47,18 @@ Clusters = Annotated[
     typer.Option("-k", "--clusters", metavar="N|auto", help="Number of clusters; auto chooses it from the data."),
 ]
 Images = Annotated[
-    Path,
+    str,
     typer.Argument(
         metavar="SOURCE",
-        help="Folder, list, CSV file or archive (zip, tar, npz) of images, or name of a data set.",
+        help="Folder, list, archive (zip, tar, npz), WebDataset or Parquet shards of images, as a path or URL such as "
+        "s3://bucket/photos; or name of a data set.",
     ),
 ]
 ImagesOrFeatures = Annotated[
-    Path,
+    str,
     typer.Argument(
-        metavar="SOURCE", help="Folder, list, CSV file or archive of images; feature file; or feature store."
+        metavar="SOURCE",
+        help="Folder, list, archive or shards of images, as a path or URL; feature file; or feature store.",
     ),
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of cluster or fit.")]
@@ -64,7 +66,7 @@ Output = Annotated[
     Path, typer.Option("-o", "--output", metavar="DIR", help="Run folder; an interrupted run in it is resumed.")
 ]
 MovedImages = Annotated[
-    Path | None, typer.Option("--images", metavar="PATH", help="Location of the images, if they were moved.")
+    str | None, typer.Option("--images", metavar="SOURCE", help="Location of the images, if they were moved.")
 ]
 Encoder = Annotated[
     str, typer.Option("--encoder", metavar="NAME", help="Image encoder; cgmcr2 encoders lists the names.")
@@ -121,6 +123,32 @@ Precision = Annotated[
         metavar=metavar(choices.Precision),
         help="Type of the matrix products in training.  [default: auto]",
     ),
+]
+Engine = Annotated[
+    choices.Engine,
+    typer.Option(
+        "--engine",
+        metavar=metavar(choices.Engine),
+        help="Embed with the threads of this process, or with the workers of Ray.",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address", metavar="ADDRESS", help="Ray cluster; auto finds that of this machine.  [default: start Ray here]"
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        help="Decoding threads; with Ray, worker processes.  [default: number of cores]",
+    ),
+]
+RetryErrors = Annotated[
+    bool,
+    typer.Option("--retry-errors", help="Try unreadable images again; otherwise only after their file has changed."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[

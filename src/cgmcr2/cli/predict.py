@@ -15,6 +15,7 @@ Examples:
   cgmcr2 predict run new-photos -o new.csv
   cgmcr2 predict run new-photos --no-cache -o new.csv
   cgmcr2 predict run features.npz --part test -o test.csv
+  cgmcr2 predict run new-photos --engine ray --address auto --cache shared/cache -o new.csv
 """
 
 
@@ -30,6 +31,10 @@ def predict(
         typer.Option("--cache", metavar="DIR", help="Folder that keeps the features.  [default: user's cache folder]"),
     ] = None,
     use_cache: Annotated[bool, typer.Option("--use-cache/--no-cache", help="Keep the features of the images.")] = True,
+    retry_errors: options.RetryErrors = False,
+    engine: options.Engine = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
     device: options.Device = "auto",
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -49,7 +54,16 @@ def predict(
     if is_features(source):
         prediction = predictor.predict_features(source, part=part)
     else:
-        prediction = predictor.predict_images(source, cache=cache, use_cache=use_cache, progress=not quiet)
+        prediction = predictor.predict_images(
+            source,
+            cache=cache,
+            use_cache=use_cache,
+            progress=not quiet,
+            retry_errors=retry_errors,
+            engine=engine,
+            address=address,
+            num_workers=workers,
+        )
     prediction.write(output)
     clustering, errors = prediction
     if as_json:

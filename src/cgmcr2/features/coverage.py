@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Container
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +15,25 @@ from cgmcr2.features.shards import read_index, shard_numbers, verify_rows
 from cgmcr2.images import Catalog
 
 
+class Part(NamedTuple):
+    """The images of one shard that remains to be written."""
+
+    number: int  # of the shard
+    images: npt.NDArray[np.int64]  # indices in the catalog
+    reasons: dict[int, str]  # why images that are tried again could not be read
+
+
 class Coverage:
     """Shard and row of each image of a catalog, or the reason why it could not be read.
+
+    Parameters
+    ----------
+    path : Path
+        Folder of the store.
+    catalog : Catalog
+        The images.
+    shards : container of int, optional
+        Shards whose rows are verified; default: all.
 
     Attributes
     ----------
@@ -28,7 +47,7 @@ class Coverage:
         Numbers of the damaged shards, and the images of each if its index is intact.
     """
 
-    def __init__(self, path: Path, catalog: Catalog) -> None:
+    def __init__(self, path: Path, catalog: Catalog, shards: Container[int] | None = None) -> None:
         self.shard = np.full(len(catalog), -1, np.int64)
         self.row = np.full(len(catalog), -1, np.int64)
         self.reasons: dict[int, str] = {}
@@ -37,12 +56,12 @@ class Coverage:
         self._positions = catalog.positions
         self._versions = list(zip(catalog.sizes.tolist(), catalog.stamps.tolist(), strict=True))
         for number in shard_numbers(path):
-            self._add_shard(path, number)
+            self._add_shard(path, number, verify=shards is None or number in shards)
         self.reasons = {index: reason for index, reason in self.reasons.items() if self.shard[index] < 0}
         self.untried = self.shard < 0  # (n,)
         self.untried[list(self.reasons)] = False
 
-    def _add_shard(self, path: Path, number: int) -> None:
+    def _add_shard(self, path: Path, number: int, *, verify: bool) -> None:
         try:
             shard = read_index(path, number)
         except DamagedFileError:
@@ -51,7 +70,8 @@ class Coverage:
         rows = [self._position(*entry) for entry in zip(shard.ids, shard.sizes, shard.stamps, strict=True)]
         errors = [self._position(*error[:3]) for error in shard.errors]
         try:
-            verify_rows(path, number, shard)
+            if verify:
+                verify_rows(path, number, shard)
         except DamagedFileError:
             images = {index for index in (*rows, *errors) if index is not None}
             self.damaged[number] = np.array(sorted(images), np.int64)
@@ -69,27 +89,28 @@ class Coverage:
         index = self._positions.get(id)
         return index if index is not None and self._versions[index] == (size, stamp) else None
 
-    def plan(
-        self, shard_size: int, shard_index: int, num_shards: int, *, retry_errors: bool = False
-    ) -> list[tuple[int, npt.NDArray[np.int64]]]:
-        """Return number and image indices of each shard that this machine has to compute.
+    def plan(self, shard_size: int, shards: Container[int] | None = None, *, retry_errors: bool = False) -> list[Part]:
+        """Return the shards that remain to be written; of these only ``shards``, if given.
 
-        A damaged shard whose index is intact is computed again from the same images, so its bytes do not change.
+        Except for images that are tried again, the plan does not depend on which of its shards exist already. A damaged
+        shard whose index is intact is computed again from the same images, so its bytes do not change.
         """
-        assigned = np.arange(len(self.shard)) // shard_size % num_shards == shard_index
-        pending = self.untried & assigned
-        shards: list[tuple[int, npt.NDArray[np.int64]]] = []
+        pending = self.untried.copy()
+        parts: list[Part] = []
         for number, images in self.damaged.items():
             images = images[pending[images]]
-            if len(images) and number % num_shards == shard_index:
-                shards.append((number, images))
+            if len(images):
+                parts.append(Part(number, images, {}))
                 pending[images] = False
-        parts = _split(np.flatnonzero(pending), shard_size)
+        splits = _split(np.flatnonzero(pending), shard_size)
         if retry_errors:  # in separate shards at the end, so that the other shards do not change
-            parts += _split(np.array(sorted(i for i in self.reasons if assigned[i]), np.int64), shard_size)
-        used = {*self.numbers, *(number for number, _ in shards)}
-        free = (number for number in itertools.count(shard_index, num_shards) if number not in used)
-        return sorted([*shards, *zip(free, parts, strict=False)], key=lambda shard: shard[0])
+            splits += _split(np.array(sorted(self.reasons), np.int64), shard_size)
+        used = {*self.numbers, *(part.number for part in parts)}
+        free = (number for number in itertools.count() if number not in used)
+        for number, images in zip(free, splits, strict=False):
+            reasons = {index: self.reasons[index] for index in images.tolist() if index in self.reasons}
+            parts.append(Part(number, images, reasons))
+        return sorted((part for part in parts if shards is None or part.number in shards), key=lambda part: part.number)
 
     def runs(self) -> list[tuple[int, int, int]]:
         """Return the rows in catalog order as ranges (shard, first row, number of rows)."""

@@ -1,39 +1,37 @@
 """Extract features of images into a store; an interrupted extraction is resumed by repeating the call.
 
-Images are assigned to shards by their order in the catalog alone, and a batch never spans two shards. So a resumed
-extraction computes the same batches and writes the same bytes as an uninterrupted one. Images that are added later form
-their own batches; if the rounding of an encoder depends on the batch, so do the last bits of their features.
+Images are assigned to shards by their order in the catalog alone. A shard is the unit of work, and it is done when its
+file exists. So several processes or machines can share the work without a coordinator, and the shards have the same
+bytes whoever writes them. Images that are added later form shards of their own; if the rounding of an encoder depends
+on the batch, so do the last bits of their features.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import logging
 import os
 import time
-import warnings
+from collections.abc import Container, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, get_args
 
-import numpy as np
-import numpy.typing as npt
-
-from cgmcr2._checksums import DamagedFileError
-from cgmcr2._progress import ProgressBar, progress_bar
+from cgmcr2._progress import progress_bar
 from cgmcr2.features.coverage import Coverage
 from cgmcr2.features.manifest import Manifest, prepare_store, read_intact
-from cgmcr2.features.shards import ShardIndex, read_index, shard_paths, verify_rows, write_shard
+from cgmcr2.features.shard_writer import ShardWriter
+from cgmcr2.features.shards import shard_numbers, shard_paths
 from cgmcr2.features.store import FeatureStore
-from cgmcr2.images import DECODE_VERSION, Catalog, iter_decoded
+from cgmcr2.images import DECODE_VERSION, Catalog
 
 if TYPE_CHECKING:
     from cgmcr2.encoders.base import Encoder
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_BATCH_SIZE = 32  # sufficient for a CPU; encoders on a GPU define their own `batch_size`
+Engine = Literal["local", "ray"]
+
 _STALE_SECONDS = 3600  # writing a shard takes seconds, so older temporary files are from a killed process
 
 
@@ -47,14 +45,16 @@ def extract(
     dtype: str | None = None,
     num_workers: int | None = None,
     progress: bool = True,
-    shard_index: int = 0,
-    num_shards: int = 1,
+    shards: Container[int] | None = None,
+    overwrite: bool = False,
+    retry_errors: bool = False,
+    engine: Engine = "local",
+    address: str | None = None,
 ) -> FeatureStore:
     """Embed the images of ``catalog`` into the feature store at ``path``, and return the store.
 
     Rows of an existing store are reused unless the size or time of their file has changed. The rows are in the order of
-    the catalog, without the images that could not be read. Those are listed in ``store.errors`` and tried again by the
-    next call.
+    the catalog, without the images that could not be read. Those are listed in ``store.errors``.
 
     Parameters
     ----------
@@ -67,16 +67,24 @@ def extract(
     batch_size : int or "auto"
         Images per batch; halved when memory is exhausted.
     shard_size : int, optional
-        Rows per shard of a new store.
+        Rows per shard of a new store; default: a power of two that gives about 256 shards, at least 256 rows.
     dtype : {"float32", "float16"}, optional
         Data type of a new store; default: float32.
     num_workers : int, optional
-        Number of decoding threads.
+        Number of decoding threads; with Ray, the largest number of shards that are computed at the same time.
     progress : bool
         Show a progress bar, or log progress if standard error is not a terminal.
-    shard_index, num_shards : int
-        Number of this machine and of all machines, if several share one file system. The last one to finish completes
-        the store.
+    shards : container of int, optional
+        Numbers of the shards to compute, for example ``range(100)``; default: all. While images of other shards are
+        missing, the store of the rows so far is returned. The call that finds none missing completes the store.
+    overwrite : bool
+        Delete ``shards`` (default: all) and compute them again.
+    retry_errors : bool
+        Try images that could not be read again.
+    engine : {"local", "ray"}
+        "ray" computes shards in parallel with Ray, whose workers load the encoder by its name.
+    address : str, optional
+        Address of a Ray cluster, "auto" for the one of this machine; default: start Ray on this machine.
 
     Examples
     --------
@@ -94,35 +102,44 @@ def extract(
     >>> store.ids, store[:].round(2).tolist(), store.errors
     (['a.png'], [[1.0, 0.0, 0.2...]], [('b.png', 'not an image, or an unsupported image format')])
     """
-    path = Path(path)
+    path = Path(path).absolute()
     if batch_size != "auto" and (not isinstance(batch_size, int) or batch_size < 1):
         raise ValueError(f"batch_size must be 'auto' or an integer of at least 1, but is {batch_size!r}.")
-    if not 0 <= shard_index < num_shards:
-        raise ValueError(f"shard_index must be from 0 to num_shards - 1, but they are {shard_index} and {num_shards}.")
+    if engine not in get_args(Engine):
+        raise ValueError(f"engine must be {' or '.join(get_args(Engine))}, but is {engine!r}.")
+    if retry_errors and shards is not None:
+        raise ValueError("retry_errors writes new shards, so it cannot be combined with shards: omit one of them.")
     manifest = _prepare(path, catalog, encoder, shard_size, dtype)
     _remove_stale_files(path)
-    writer = _ShardWriter(path, manifest, catalog, _Batcher(encoder, batch_size), num_workers)
-    coverage = Coverage(path, catalog)
+    if overwrite:
+        _delete_shards(path, (number for number in shard_numbers(path) if shards is None or number in shards))
+    writer = ShardWriter(path, manifest, catalog, None if batch_size == "auto" else int(batch_size))
+    coverage = Coverage(path, catalog, shards)
     if coverage.damaged:
         logger.info("Computing the images of %d damaged shards again", len(coverage.damaged))
     added = 0
-    shards = coverage.plan(manifest.shard_size, shard_index, num_shards, retry_errors=True)
-    while shards:
-        missing = sum(len(indices) for _, indices in shards)
-        bar = progress_bar(
-            len(catalog), initial=len(catalog) - missing, desc="Embedding", unit="images", enabled=progress
-        )
-        with bar, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="PIL")  # damaged files are reported as errors
-            added += writer.write(shards, coverage.reasons, bar)
-        coverage = Coverage(path, catalog)
-        shards = coverage.plan(manifest.shard_size, shard_index, num_shards)
-    if coverage.untried.any():  # other machines are still working
-        return FeatureStore.open(path, partial=True)
-    for number in coverage.damaged:  # no image of the catalog needs it
-        for file in shard_paths(path, number):
-            file.unlink(missing_ok=True)
-    store = _complete(path, catalog, manifest, coverage)
+    parts = coverage.plan(manifest.shard_size, shards, retry_errors=retry_errors)
+    while parts:
+        missing = sum(len(part.images) for part in parts)
+        total = len(catalog) if shards is None else missing
+        with progress_bar(total, initial=total - missing, desc="Embedding", unit="images", enabled=progress) as bar:
+            if engine == "ray":
+                from cgmcr2.features.ray_engine import write_with_ray
+
+                added += write_with_ray(writer, encoder, parts, bar, workers=num_workers, address=address)
+            else:
+                added += writer.write(encoder, parts, num_workers=num_workers, on_image=bar.update)
+        written = {part.number for part in parts}
+        coverage = Coverage(path, catalog, shards)
+        parts = coverage.plan(manifest.shard_size, shards)
+        if lost := [part.number for part in parts if part.number in written]:
+            raise OSError(
+                f"{len(lost)} shards that workers have written, such as {lost[0]}, are not in {str(path)!r}: "
+                "give a folder that all machines share."
+            )
+    if not coverage.untried.any():
+        _delete_shards(path, coverage.damaged)  # no image of the catalog needs them
+    store = _finish(path, catalog, manifest, coverage)
     store.added = added
     return store
 
@@ -142,128 +159,29 @@ def _prepare(path: Path, catalog: Catalog, encoder: Encoder, shard_size: int | N
     )
 
 
-def _complete(path: Path, catalog: Catalog, manifest: Manifest, coverage: Coverage) -> FeatureStore:
-    """Write the final manifest and open the store."""
+def _finish(path: Path, catalog: Catalog, manifest: Manifest, coverage: Coverage) -> FeatureStore:
+    """Return the store; if no image is missing, write its final manifest."""
     errors = [*catalog.errors, *((catalog.ids[index], coverage.reasons[index]) for index in sorted(coverage.reasons))]
-    complete = dataclasses.replace(manifest, catalog=catalog.fingerprint, runs=coverage.runs(), errors=errors)
-    if complete != manifest:
-        complete.write(path)
-    store = FeatureStore(path, complete)
-    if not len(store):
-        id, reason = store.errors[0]
+    current = dataclasses.replace(manifest, runs=coverage.runs(), errors=errors)
+    if coverage.untried.any():  # other processes compute the other shards
+        return FeatureStore(path, current)
+    current.catalog = catalog.fingerprint
+    if current != manifest:
+        current.write(path)
+    if not current.runs:
+        id, reason = errors[0]
         raise ValueError(
-            f"None of the {len(store.errors)} files in {catalog.origin!r} could be read as an image "
+            f"None of the {len(errors)} files in {catalog.origin!r} could be read as an image "
             f"(the first: {id!r}, {reason}): give a folder, list or archive of images."
         )
-    return store
+    return FeatureStore(path, current)
 
 
-class _Batcher:
-    """Encodes images in batches, which are halved when memory is exhausted."""
-
-    def __init__(self, encoder: Encoder, batch_size: int | str) -> None:
-        self.encoder = encoder
-        self.size = int(getattr(encoder, "batch_size", DEFAULT_BATCH_SIZE) if batch_size == "auto" else batch_size)
-
-    def encode(self, inputs: list[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
-        while True:
-            try:
-                parts = [self._encode(inputs[i : i + self.size]) for i in range(0, len(inputs), self.size)]
-                return np.concatenate(parts)
-            except Exception as error:
-                if self.size == 1 or not _is_out_of_memory(error):
-                    raise
-                self.size //= 2
-                logger.info("Out of memory: reducing the batch size to %d", self.size)
-
-    def _encode(self, inputs: list[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
-        features = np.asarray(self.encoder.encode(np.stack(inputs)))
-        if features.shape != (len(inputs), self.encoder.dim):
-            raise ValueError(
-                f"The encoder {self.encoder.name} returned features of shape {features.shape} for {len(inputs)} "
-                f"images, but its dim is {self.encoder.dim}."
-            )
-        return features
-
-
-class _Shard:
-    """Rows and errors of a shard in memory."""
-
-    def __init__(self, catalog: Catalog, capacity: int, manifest: Manifest) -> None:
-        self.catalog = catalog
-        self.rows = np.empty((capacity, manifest.dim), manifest.dtype)
-        self.index = ShardIndex(identity=manifest.identity)
-        self.reasons: dict[int, str] = {}
-
-    def add(self, indices: list[int], features: npt.NDArray[np.float32]) -> None:
-        with np.errstate(over="ignore"):
-            rows = features.astype(self.rows.dtype)
-        for index, row in zip(indices, rows, strict=True):
-            if not np.isfinite(row).all():
-                self.add_error(index, f"the encoder returned a feature that is not finite in {self.rows.dtype}")
-                continue
-            self.rows[len(self.index.ids)] = row
-            item = self.catalog[index]
-            self.index.ids.append(item.id)
-            self.index.sizes.append(item.size)
-            self.index.stamps.append(item.stamp)
-
-    def add_error(self, index: int, reason: str) -> None:
-        item = self.catalog[index]
-        self.reasons[index] = reason
-        self.index.errors.append((item.id, item.size, item.stamp, reason))
-
-    def write(self, path: Path, number: int) -> None:
-        with contextlib.suppress(DamagedFileError):
-            verify_rows(path, number, read_index(path, number))
-            return  # another process with the same command has written it
-        write_shard(path, number, self.rows[: len(self.index.ids)], self.index)
-
-
-@dataclasses.dataclass
-class _ShardWriter:
-    """Decodes, encodes and writes shards; decoding continues across shard boundaries."""
-
-    path: Path
-    manifest: Manifest
-    catalog: Catalog
-    batcher: _Batcher
-    num_workers: int | None
-
-    def write(
-        self, shards: list[tuple[int, npt.NDArray[np.int64]]], previous_reasons: dict[int, str], bar: ProgressBar
-    ) -> int:
-        """Compute and write ``shards``, and return the number of rows.
-
-        A shard that would only repeat ``previous_reasons`` is not written.
-        """
-        added = 0
-        stream = iter_decoded(
-            self.catalog,
-            self.batcher.encoder.preprocess,
-            indices=itertools.chain.from_iterable(indices.tolist() for _, indices in shards),
-            size=self.batcher.encoder.image_size,
-            num_workers=self.num_workers,
-            window=self.batcher.size + DEFAULT_BATCH_SIZE,  # decode the next batch while this one is encoded
-        )
-        with contextlib.closing(stream):
-            for number, indices in shards:
-                shard = _Shard(self.catalog, len(indices), self.manifest)
-                batch: list[tuple[int, npt.NDArray[Any]]] = []
-                for count, (index, result) in enumerate(itertools.islice(stream, len(indices)), start=1):
-                    if isinstance(result, str):
-                        shard.add_error(index, result)
-                    else:
-                        batch.append((index, result))
-                    if batch and (len(batch) >= self.batcher.size or count == len(indices)):
-                        shard.add([index for index, _ in batch], self.batcher.encode([image for _, image in batch]))
-                        batch = []
-                    bar.update()
-                added += len(shard.index.ids)
-                new_reasons = any(previous_reasons.get(index) != text for index, text in shard.reasons.items())
-                if shard.index.ids or new_reasons:
-                    shard.write(self.path, number)
-        return added
+def _delete_shards(path: Path, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        rows, index = shard_paths(path, number)
+        index.unlink(missing_ok=True)  # first, because it marks the shard as complete
+        rows.unlink(missing_ok=True)
 
 
 def _default_shard_size(images: int) -> int:
@@ -273,11 +191,6 @@ def _default_shard_size(images: int) -> int:
     (256, 4096, 16384)
     """
     return min(16384, max(256, 1 << max(0, images // 256).bit_length()))
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Return whether main or GPU memory is exhausted; the message is compared to avoid importing torch."""
-    return isinstance(error, MemoryError) or "out of memory" in str(error).lower()
 
 
 def _remove_stale_files(path: Path) -> None:

@@ -25,6 +25,7 @@ from cgmcr2.features import extract
 from cgmcr2.features.extract import Engine
 from cgmcr2.features.sources import FeatureFile, FeatureSource, check_finite, load_feature_file
 from cgmcr2.images import Catalog
+from cgmcr2.images.storage import absolute_source
 
 from .fit import select_part
 from .folder import RunFolder, StrPath
@@ -104,7 +105,7 @@ class Predictor:
         encoder = load_encoder(encoder_name)
         self._check_encoder(encoder.fingerprint, encoder.dim, str(source))
         folder = Path(cache) if cache is not None else _user_cache()
-        with _store_path(folder if use_cache else None, f"{Path(source).resolve()}\0{encoder.fingerprint}") as store:
+        with _store_path(folder if use_cache else None, f"{absolute_source(source)}\0{encoder.fingerprint}") as store:
             features = extract(
                 catalog,
                 encoder,
