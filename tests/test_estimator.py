@@ -183,9 +183,8 @@ def test_confidence_and_margin_do_not_need_the_probabilities(
     digits: Any, fitted: CgMCR2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     complete = fitted.infer(digits[0])
-    monkeypatch.setattr("cgmcr2.estimator.MAX_MEMBERSHIPS", 10 * len(digits[0]) - 1)
     monkeypatch.setattr("cgmcr2.estimator.BLOCK_BYTES", 0)  # blocks of 256 rows
-    bounded = fitted.infer(digits[0])
+    bounded = fitted.infer(digits[0], max_memberships=10 * len(digits[0]) - 1)
     assert bounded.probabilities is None
     assert np.array_equal(bounded.labels, complete.labels)
     second, best = np.sort(complete.probabilities, axis=1)[:, -2:].T

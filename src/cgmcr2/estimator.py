@@ -187,16 +187,23 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             self._set_labels(group.on_first(lambda: inference.labels))
         return inference
 
-    def infer(self, source: FeatureSource, merged: Mapping[int, int] | None = None) -> Inference:
+    def infer(
+        self,
+        source: FeatureSource,
+        merged: Mapping[int, int] | None = None,
+        *,
+        max_memberships: int = MAX_MEMBERSHIPS,
+    ) -> Inference:
         """Labels, probabilities and embedding in one pass; the rows must be finite (not checked).
 
         ``merged`` holds the target of each cluster that was merged into another; their probabilities are added up.
+        More than ``max_memberships`` probabilities are not returned, only the confidence and margin of each row.
         """
         n, k = source.shape[0], self.n_clusters_
         targets = np.arange(k)
         targets[list(merged or {})] = list((merged or {}).values())
         labels, (confidence, margin) = np.empty(n, np.int64), np.empty((2, n), np.float32)
-        probabilities = np.empty((n, k), np.float32) if n * k <= MAX_MEMBERSHIPS else None
+        probabilities = np.empty((n, k), np.float32) if n * k <= max_memberships else None
         embedding = np.empty((n, self.network_.config.embedding_dim), np.float32)
         start = 0
         for Z, logits in self._blocks(source):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from cgmcr2.clustering import COLUMNS, Clustering
-from cgmcr2.clustering.io import read_duplicate_of
+from cgmcr2.clustering.io import BLOCK_ROWS, read_duplicate_of
 
 ODD_NAMES = [
     "line\nbreak.jpg",
@@ -257,3 +257,20 @@ def test_importing_it_is_light() -> None:
         "import sys, cgmcr2.clustering; print([m for m in ('torch', 'pandas', 'sklearn', 'PIL') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_tables_longer_than_a_block_are_read_and_written_in_order(tmp_path: Path) -> None:
+    n = BLOCK_ROWS + 3
+    rng = np.random.default_rng(0)
+    c = Clustering(
+        [f"{row}.jpg" for row in range(n)],
+        rng.integers(0, 5, n),
+        confidence=rng.random(n, np.float32),
+        groups=np.r_[np.arange(n - 1), 0],
+    )
+    c.save(tmp_path)
+    assert Clustering.load(tmp_path) == c
+    with (tmp_path / "labels.csv").open("a") as file:
+        file.write("too,few\n")
+    with pytest.raises(ValueError, match="must have the columns"):
+        Clustering.load(tmp_path)
