@@ -26,7 +26,7 @@ def normalize(n: int, dtype: torch.dtype) -> dict[str, Tensor]:
             module.zero_grad()
             (output * weights[part]).sum().backward()
             group.sum_gradients(module.parameters())
-        values = {
+        return {
             "output": group.gather(output.detach(), n),
             "gradient": group.gather(mine.grad, n),
             "weight": module.weight.grad,
@@ -34,7 +34,6 @@ def normalize(n: int, dtype: torch.dtype) -> dict[str, Tensor]:
             **dict(module.named_buffers()),
             "evaluation": batch_norm(module.eval(), batches[0], group).detach(),
         }
-    return values
 
 
 @pytest.mark.parametrize("n", [2, 9])
