@@ -2,7 +2,7 @@
 
     python benchmarks/rivals.py -o rivals                                  # all sets and methods, seed 0
     python benchmarks/rivals.py -o rivals --sets aid flowers --methods temi turtle --seeds 3
-    python benchmarks/rivals.py -o rivals-doubled --sets aid dino --double # twice the training steps
+    python benchmarks/rivals.py -o rivals-doubled --sets aid digits --double # twice max_steps, without early stopping
     python benchmarks/rivals.py -o rivals-all --protocol all               # fitted on both splits
     python benchmarks/rivals.py -o rivals --table                          # print the table of finished runs
 
@@ -70,10 +70,10 @@ def method_settings(method: str, set_name: str, folder: Path, double: bool) -> d
         settings["text"] = str(path)
     if double:
         defaults = METHODS[method]().get_params() if method in METHODS else {}
-        steps = ("max_steps", "self_label_steps")
         if "max_steps" not in defaults:
             return None
-        settings |= {name: 2 * defaults[name] for name in steps if name in defaults}
+        settings |= {name: 2 * defaults[name] for name in ("max_steps", "self_label_steps") if name in defaults}
+        settings["tolerance"] = None
     return settings
 
 

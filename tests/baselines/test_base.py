@@ -26,7 +26,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "temi": {"hidden_dim": 32, "bottleneck_dim": 16, "max_steps": 100, "warmup_steps": 20, "lr": 5e-3},
     "tac": {"hidden_dim": 32, "max_steps": 30},
     "turtle": {"max_steps": 60},
-    "pro-dsc": {"hidden_dim": 64, "embedding_dim": 16, "max_steps": 40},
+    "pro-dsc": {"hidden_dim": 64, "embedding_dim": 16, "warmup_steps": 16, "max_steps": 24},
 }
 
 # Parameters for tests that do not need a good clustering.
@@ -39,7 +39,7 @@ BRIEF: dict[str, dict[str, Any]] = {
     "temi": {"max_steps": 2},
     "tac": {"max_steps": 2},
     "turtle": {"max_steps": 3},
-    "pro-dsc": {"max_steps": 5},
+    "pro-dsc": {"warmup_steps": 2, "max_steps": 3},
 }
 
 FREE_K = ("hdbscan", "evoc")  # these choose the number of clusters themselves

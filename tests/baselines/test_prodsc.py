@@ -89,6 +89,6 @@ def test_extension_reproduces_the_eigenvectors() -> None:
 def test_fewer_landmarks_than_rows() -> None:
     y = np.random.default_rng(0).permutation(np.arange(200) % 4)
     X = np.eye(16)[y] + 0.1 * np.random.default_rng(1).standard_normal((200, 16))
-    model = PRODSC(4, hidden_dim=64, embedding_dim=16, max_steps=60, landmarks=60).fit(X)
+    model = PRODSC(4, hidden_dim=64, embedding_dim=16, warmup_steps=24, max_steps=36, landmarks=60).fit(X)
     assert model.landmarks_.shape == (60, 16)
     assert clustering_accuracy(y, model.labels_) > 0.95
