@@ -19,6 +19,7 @@ import pytest
 
 from cgmcr2.images import Catalog, decode, iter_decoded
 from cgmcr2.images.archives import list_tar, list_zip
+from cgmcr2.images.storage import file_info
 
 
 def make_zip(path: Path, compression: int, png: Callable[..., bytes]) -> None:
@@ -67,7 +68,7 @@ def test_zip_encrypted_and_oversized_members_are_errors(tmp_path: Path, png: Cal
     entry = data.rindex(b"PK\x01\x02", 0, data.rindex(b"locked.png"))
     data[entry + 8] |= 1  # the flag for encryption
     path.write_bytes(data)
-    listing, _ = list_zip(str(path), max_member_bytes=10_000)
+    listing, _ = list_zip(file_info(str(path)), max_member_bytes=10_000)
     assert listing.ids == ["a.png"]
     assert listing.errors[0] == ("locked.png", "encrypted with a password")
     assert "too large" in dict(listing.errors)["bomb.png"]
@@ -221,8 +222,8 @@ def test_tar_bomb_is_not_expanded(tmp_path: Path, kind: str, png: Callable[..., 
             info = tarfile.TarInfo(name)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
-    assert list_tar(str(path))[0].ids == ["a.png", "bomb.png", "b.png"]
-    listing, _ = list_tar(str(path), max_member_bytes=10**6, free_bytes=2**20)
+    assert list_tar(file_info(str(path)))[0].ids == ["a.png", "bomb.png", "b.png"]
+    listing, _ = list_tar(file_info(str(path)), max_member_bytes=10**6, free_bytes=2**20)
     assert listing.ids == ["a.png"]
     assert "suspected decompression bomb" in dict(listing.errors)[path.name]
 

@@ -91,7 +91,7 @@ def export(
         raise typer.Exit(1)
 
 
-def _export_model(folder: RunFolder, output: Path, images: Path | None, *, as_json: bool) -> None:
+def _export_model(folder: RunFolder, output: Path, images: str | None, *, as_json: bool) -> None:
     from cgmcr2.runs.onnx import export_onnx
 
     result = export_onnx(folder, output, images=images)

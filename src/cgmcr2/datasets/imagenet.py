@@ -19,6 +19,7 @@ from cgmcr2.datasets.mat import read_mat
 from cgmcr2.images import Catalog
 from cgmcr2.images.folder import Listing
 from cgmcr2.images.sources import TarSource
+from cgmcr2.images.storage import file_info
 
 _TRAIN = re.compile(r"(?:^|/)(n\d{8})/([^/]+\.JPEG)$", re.IGNORECASE)
 _VAL = re.compile(r"(?:^|/)(ILSVRC2012_val_(\d{8})\.JPEG)$", re.IGNORECASE)  # with or without class folders
@@ -87,4 +88,4 @@ def nested_tar_catalog(path: Path) -> Catalog:
                             sizes.append(member.size)
     except tarfile.TarError as error:
         raise ValueError(f"'{path}' cannot be read as a nested tar archive ({error}): download it again.") from None
-    return Catalog(listing, TarSource(str(path), "", offsets, sizes), str(path))
+    return Catalog(listing, TarSource(file_info(str(path)), "", offsets, sizes), str(path))

@@ -18,6 +18,8 @@ from cgmcr2._arrays import float32_rows
 from cgmcr2._checksums import DamagedFileError
 from cgmcr2.features.npy import map_npy, npz_names, read_npz
 from cgmcr2.images.limits import check_ratio
+from cgmcr2.images.storage import is_url
+from cgmcr2.images.tables import has_image_column
 
 FloatArray = npt.NDArray[np.floating[Any]]
 MAPPED_ROWS = 128  # rows read from a memory map before its pages are released
@@ -172,12 +174,16 @@ def load_feature_file(path: str | os.PathLike[str], *, labels: str = "labels") -
 
 def is_features(path: str | os.PathLike[str]) -> bool:
     """Return whether ``path`` is a feature file or store rather than images."""
+    if is_url(path):
+        return False
     path = Path(path)
     if path.is_dir():
         return (path / "manifest.json").is_file()
     if path.suffix.lower() == ".npz":
         with contextlib.suppress(zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
             return "images" not in npz_names(path)
+    if path.suffix.lower() == ".parquet":
+        return not has_image_column(str(path))
     return path.suffix.lower() in SUFFIXES
 
 

@@ -18,9 +18,10 @@ from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 
-from cgmcr2.images.folder import Listing, is_ignored
+from cgmcr2.images.folder import IMAGE_SUFFIXES, Listing, is_ignored
 from cgmcr2.images.limits import FREE_BYTES, MAX_MEMBER_BYTES, MAX_RATIO, check_file_size, check_ratio
 from cgmcr2.images.sources import NpzMember, NpzSource, TarSource, ZipSource, file_type_problem, open_stream
+from cgmcr2.images.storage import FileInfo, StorageError, open_file, read_range, redact
 
 _OVERLAP = "overlaps another member of the archive, as in a zip bomb"
 _MAX_HEADER_BYTES = 2**20  # a tar header has 512 bytes, an extended header with a long name some thousand
@@ -35,17 +36,17 @@ class _Member(NamedTuple):
     position: int  # index in the zip's directory, or byte offset in the uncompressed tar
 
 
-def list_zip(path: str, *, max_member_bytes: int = MAX_MEMBER_BYTES) -> tuple[Listing, ZipSource]:
+def list_zip(file: FileInfo, *, max_member_bytes: int = MAX_MEMBER_BYTES) -> tuple[Listing, ZipSource]:
     """List the members of a zip in archive order.
 
     The stamp of a member is its CRC, so that a copied archive counts as unchanged. Members larger than
     ``max_member_bytes`` are reported as errors.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_file(file) as opened, zipfile.ZipFile(opened) as archive:
             infos = archive.infolist()
     except (*_READ_ERRORS, NotImplementedError, ValueError, struct.error) as error:
-        raise ValueError(f"{path!r} cannot be read as a zip archive ({error}).") from None
+        raise ValueError(f"{redact(file.path)!r} cannot be read as a zip archive ({error}).") from None
     overlapping = _overlapping(infos)
     members: list[_Member] = []
     for position, info in enumerate(infos):
@@ -55,7 +56,7 @@ def list_zip(path: str, *, max_member_bytes: int = MAX_MEMBER_BYTES) -> tuple[Li
         problem = problem or _zip_problem(info) or (_OVERLAP if position in overlapping else None)
         members.append(_Member(id, problem, info.file_size, info.CRC, position))
     listing, positions = _split_members(members, max_member_bytes)
-    return listing, ZipSource(path, positions)
+    return listing, ZipSource(file, positions)
 
 
 def _zip_problem(info: zipfile.ZipInfo) -> str | None:
@@ -99,22 +100,25 @@ class _TarStream:
 
 
 def list_tar(
-    path: str, *, max_member_bytes: int = MAX_MEMBER_BYTES, free_bytes: int = FREE_BYTES
+    file: FileInfo,
+    *,
+    samples: bool = False,
+    max_member_bytes: int = MAX_MEMBER_BYTES,
+    free_bytes: int = FREE_BYTES,
 ) -> tuple[Listing, TarSource]:
-    """List the members of a tar (plain, gz, bz2 or xz) in archive order.
+    """List the members of a tar (plain, gz, bz2 or xz) in archive order; with ``samples``, one image of each sample.
 
-    The stamp of a member is the modification time of the archive. If the archive is truncated, the members before the
+    The stamp of a member is that of the archive. If the archive is truncated, the members before the
     damage are listed and the archive itself is reported as an error; likewise if it expands to more than ``free_bytes``
     and 100 times its size.
     """
-    compression = _compression(path)
-    status = os.stat(path)
+    compression = _compression(file)
     members: list[_Member] = []
     damage: str | None = None
     try:
-        limit = max(free_bytes, MAX_RATIO * status.st_size) if compression else sys.maxsize
+        limit = max(free_bytes, MAX_RATIO * file.size) if compression else sys.maxsize
         with (
-            open_stream(path, compression) as stream,
+            open_stream(file, compression) as stream,
             tarfile.open(fileobj=cast(IO[bytes], _TarStream(stream, limit)), mode="r:") as archive,
         ):
             while (info := archive.next()) is not None:
@@ -124,18 +128,30 @@ def list_tar(
                     continue
                 if not problem and (not info.isreg() or info.issparse()):
                     problem = "a link, device or sparse file in the archive, not a regular file"
-                members.append(_Member(id, problem, info.size, status.st_mtime_ns, info.offset_data))
+                members.append(_Member(id, problem, info.size, file.stamp, info.offset_data))
+    except StorageError as error:  # an incomplete list would be taken for the whole archive
+        raise StorageError(f"{redact(file.path)} cannot be listed: {error}.") from error
     except (*_READ_ERRORS, ValueError) as error:
         if not members:
-            raise ValueError(f"{path!r} cannot be read as a tar archive ({error}).") from None
+            raise ValueError(f"{redact(file.path)!r} cannot be read as a tar archive ({error}).") from None
         damage = f"the archive is damaged after {members[-1].id!r}: {error}"
-    listing, offsets = _split_members(members, max_member_bytes)
+    listing, offsets = _split_members(_sample_images(members) if samples else members, max_member_bytes)
     if damage:
-        listing.errors.append((os.path.basename(path), damage))
-    return listing, TarSource(path, compression, offsets, listing.sizes)
+        listing.errors.append((os.path.basename(file.path), damage))
+    return listing, TarSource(file, compression, offsets, listing.sizes)
 
 
-def list_npz(path: str) -> tuple[Listing, NpzSource]:
+def _sample_images(members: list[_Member]) -> list[_Member]:
+    """Return the first image of each WebDataset sample: consecutive members whose names agree up to the first dot."""
+    images: list[_Member] = []
+    for key, group in itertools.groupby(members, lambda member: re.sub(r"\.[^/]*$", "", member.id)):
+        sample = list(group)
+        image = next((member for member in sample if member.id.lower().endswith(IMAGE_SUFFIXES)), None)
+        images.append(image or sample[0]._replace(id=key, problem="the sample has no image"))
+    return images
+
+
+def list_npz(file: FileInfo) -> tuple[Listing, NpzSource]:
     """List the rows of the array ``images`` in an npz; the id of an image is its row number.
 
     The array is uint8 of shape (n, H, W) or (n, H, W, C), where C is 1, 3 or 4.
@@ -143,17 +159,18 @@ def list_npz(path: str) -> tuple[Listing, NpzSource]:
     requirement = (
         "An npz of images needs the array 'images', uint8 of shape (n, height, width, 3) or (n, height, width)"
     )
+    path = redact(file.path)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_file(file) as opened, zipfile.ZipFile(opened) as archive:
             if "images.npy" not in archive.namelist():
                 names = ", ".join(name.removesuffix(".npy") for name in archive.namelist()[:8]) or "nothing"
                 raise ValueError(f"{requirement}, but {path!r} contains {names}.")
             info = archive.getinfo("images.npy")
-            with archive.open(info) as file:
+            with archive.open(info) as member:
                 read_header = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-                version, _ = np.lib.format.read_magic(file)
-                shape, fortran_order, dtype = read_header[version](file)
-                start = file.tell()
+                version, _ = np.lib.format.read_magic(member)
+                shape, fortran_order, dtype = read_header[version](member)
+                start = member.tell()
     except Exception as error:  # the header is parsed as Python source, which can raise nearly any type
         if str(error).startswith(requirement):
             raise
@@ -172,7 +189,7 @@ def list_npz(path: str) -> tuple[Listing, NpzSource]:
     listing = Listing()
     for row in range(shape[0]):
         listing.add(str(row), size, info.CRC)
-    return listing, NpzSource(path, NpzMember("images.npy", start, shape[0], tuple(shape[1:])))
+    return listing, NpzSource(file, NpzMember("images.npy", start, shape[0], tuple(shape[1:])))
 
 
 def _member_id(name: str) -> tuple[str | None, str | None]:
@@ -208,8 +225,7 @@ def _split_members(members: list[_Member], max_member_bytes: int) -> tuple[Listi
     return listing, positions
 
 
-def _compression(path: str) -> str:
-    with open(path, "rb") as file:
-        start = file.read(6)
+def _compression(file: FileInfo) -> str:
+    start = read_range(file.path, 0, min(6, file.size))
     magics = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
     return next((name for magic, name in magics.items() if start.startswith(magic)), "")

@@ -13,9 +13,11 @@ from PIL import Image
 from cgmcr2.images.catalog import Catalog, ImageItem
 from cgmcr2.images.decode import decode_data, error_reason
 from cgmcr2.images.limits import MAX_MEMBER_BYTES
-from cgmcr2.images.sources import ImageData
+from cgmcr2.images.sources import ImageData, is_remote
 
 T = TypeVar("T")
+
+_REMOTE_WORKERS = 16  # they mostly wait for the server
 
 
 def iter_decoded(
@@ -42,7 +44,7 @@ def iter_decoded(
     size : int, optional
         Shorter side that the caller needs, see :func:`cgmcr2.images.decode`.
     num_workers : int, optional
-        Number of threads; default: one per available core, at most 8.
+        Number of threads; default: one per available core, at most 8, and 16 for images on a server.
     window : int
         Largest number of results kept in memory for a slow consumer.
 
@@ -55,7 +57,8 @@ def iter_decoded(
     >>> list(iter_decoded(Catalog.from_source(folder), lambda image: image.size))
     [(0, (8, 6)), (1, 'the file is empty')]
     """
-    workers = min(8, available_cores()) if num_workers is None else num_workers
+    default_workers = _REMOTE_WORKERS if is_remote(catalog.source) else min(8, available_cores())
+    workers = default_workers if num_workers is None else num_workers
     if workers < 1 or window < 1:
         raise ValueError(f"num_workers and window must be at least 1, but they are {workers} and {window}.")
 

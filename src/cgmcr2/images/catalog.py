@@ -13,10 +13,18 @@ from PIL import Image
 
 from cgmcr2.images.archives import list_npz, list_tar, list_zip
 from cgmcr2.images.decode import open_image
-from cgmcr2.images.folder import Listing, list_folder, list_paths, read_path_column, read_path_list
-from cgmcr2.images.sources import FileSource, ImageData, Source
-
-_TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+from cgmcr2.images.folder import (
+    Listing,
+    list_folder,
+    list_objects,
+    list_paths,
+    list_urls,
+    read_path_column,
+    read_path_list,
+)
+from cgmcr2.images.shards import TAR_SUFFIXES, expand_braces, list_pattern, list_shards, shard_names
+from cgmcr2.images.sources import FileSource, ImageData, ObjectSource, Source
+from cgmcr2.images.storage import FileInfo, file_info, is_remote_folder, is_url, redact
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,45 +87,32 @@ class Catalog:
 
     @classmethod
     def from_source(cls, path: str | os.PathLike[str], *, exclude: Iterable[str | os.PathLike[str]] = ()) -> Catalog:
-        """List the images of a folder and its subfolders, a list (.txt), a CSV, a zip, a tar, an npz, or one file.
+        """List the images of a folder, a list, an archive, a data set in shards, or one image file.
 
         Parameters
         ----------
         path : str or path-like
-            The source. Paths in a list or CSV are relative to its folder.
+            Path or URL that fsspec can read (``s3://bucket/photos``) of one of:
+
+            - a folder, listed with its subfolders;
+            - a list of paths or URLs: .txt with one per line, or a CSV; relative paths start at its folder;
+            - a zip, tar or npz archive;
+            - WebDataset shards: a folder of tars, or a pattern such as ``shards/{000..099}.tar``;
+            - Parquet with the bytes of images, or a folder of such files;
+            - a local folder that ``datasets.Dataset.save_to_disk`` wrote.
         exclude : iterable of path-like
             Folders to skip, for example the output folder.
 
         Returns
         -------
         Catalog
-            The id of an image is its path relative to the folder, its path as written in the list, its name in the
-            archive, or its row number in the npz.
+            The id of an image is its path relative to the folder, its path as written in the list (a URL without its
+            query string), its name in the archive, its row number in the npz, or ``shard/name`` or ``shard/row``.
         """
         text = os.fspath(path)
-        if not os.path.lexists(text):
+        if not is_url(text) and not os.path.lexists(text) and len(expand_braces(text)) == 1:
             raise FileNotFoundError(f"There is no file or folder {text!r}.")
-        absolute = os.path.abspath(text)
-        folder, name = os.path.split(absolute)
-        lower = name.lower()
-        source: Source
-        if os.path.isdir(text):
-            listing, source = list_folder(text, exclude), FileSource(absolute)
-        elif not os.path.isfile(text):
-            raise ValueError(f"{text!r} is neither a folder nor a file: give a folder of images, a list or an archive.")
-        elif lower.endswith((".txt", ".lst")):
-            listing, source = list_paths(read_path_list(text), folder), FileSource(folder)
-        elif lower.endswith((".csv", ".tsv")):
-            listing, source = list_paths(read_path_column(text), folder), FileSource(folder)
-        elif lower.endswith(".zip"):
-            listing, source = list_zip(absolute)
-        elif lower.endswith(_TAR_SUFFIXES):
-            listing, source = list_tar(absolute)
-        elif lower.endswith(".npz"):
-            listing, source = list_npz(absolute)
-        else:
-            listing, source = list_paths([name], folder), FileSource(folder)
-        return cls(listing, source, text)
+        return cls(*_open(text, exclude), redact(text))
 
     @classmethod
     def from_paths(cls, paths: Iterable[str | os.PathLike[str]], *, base: str | os.PathLike[str] = ".") -> Catalog:
@@ -156,3 +151,57 @@ class Catalog:
         digest.update(self.sizes.tobytes())
         digest.update(self.stamps.tobytes())
         return digest.hexdigest()
+
+
+def _open(text: str, exclude: Iterable[str | os.PathLike[str]]) -> tuple[Listing, Source]:
+    if len(expand_braces(text)) > 1 and (is_url(text) or not os.path.lexists(text)):
+        return list_pattern(text if is_url(text) else os.path.abspath(text))
+    if is_url(text):
+        url = text.rstrip("/")
+        return _open_remote_folder(url) if is_remote_folder(url) else _open_file(url)
+    if os.path.isdir(text):
+        return _open_folder(text, exclude)
+    if not os.path.isfile(text):
+        raise ValueError(f"{text!r} is neither a folder nor a file: give a folder of images, a list or an archive.")
+    return _open_file(os.path.abspath(text))
+
+
+def _open_folder(path: str, exclude: Iterable[str | os.PathLike[str]]) -> tuple[Listing, Source]:
+    listing, folder = list_folder(path, exclude), os.path.abspath(path)
+    if shards := shard_names(listing.ids):
+        return list_shards({name: file_info(os.path.join(folder, name)) for name in shards})
+    return listing, FileSource(folder)
+
+
+def _open_remote_folder(url: str) -> tuple[Listing, Source]:
+    listing = list_objects(url)
+    if shards := set(shard_names(listing.ids)):
+        infos = zip(listing.ids, listing.sizes, listing.stamps, strict=True)
+        return list_shards({id: FileInfo(f"{url}/{id}", size, stamp) for id, size, stamp in infos if id in shards})
+    return listing, ObjectSource(listing.sizes, url)
+
+
+def _open_file(path: str) -> tuple[Listing, Source]:
+    """List the images of a file by its suffix."""
+    folder, name = os.path.split(redact(path) if is_url(path) else path)
+    lower = name.lower()
+    if lower.endswith((".txt", ".lst")):
+        return _open_list(read_path_list(file_info(path)), folder)
+    if lower.endswith((".csv", ".tsv")):
+        return _open_list(read_path_column(file_info(path)), folder)
+    if lower.endswith(".zip"):
+        return list_zip(file_info(path))
+    if lower.endswith(TAR_SUFFIXES):
+        return list_tar(file_info(path))
+    if lower.endswith((".parquet", ".arrow")):
+        return list_shards({name: file_info(path)})
+    if lower.endswith(".npz"):
+        return list_npz(file_info(path))
+    return _open_list([path if is_url(path) else name], folder)
+
+
+def _open_list(paths: list[str], folder: str) -> tuple[Listing, Source]:
+    if is_url(folder) or any(is_url(path) for path in paths):
+        listing, urls = list_urls(paths, folder)
+        return listing, ObjectSource(listing.sizes, urls=urls)
+    return list_paths(paths, folder), FileSource(folder)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import csv
 import errno
+import io
 import os
+import zlib
 from array import array
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cgmcr2.images.sources import file_type_problem
+from cgmcr2.images.storage import FileInfo, is_url, list_remote, open_file, redact
 
+IMAGE_SUFFIXES = (
+    *(".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"),
+    *(".heic", ".heif", ".avif", ".jp2"),
+)
 PATH_COLUMNS = ("path", "file", "filename", "image")
 # Files and folders that operating systems create in photo folders.
 _SYSTEM_NAMES = frozenset(
@@ -74,7 +82,37 @@ def list_folder(root: str, exclude: Iterable[str | os.PathLike[str]] = ()) -> Li
     links = [""]
     while links:
         links = [link for start in sorted(links) for link in walk.visit(start)]
-    listing = walk.listing
+    return _sorted(walk.listing)
+
+
+def list_objects(url: str) -> Listing:
+    """List all objects below a URL, sorted by id, which is the path relative to the URL."""
+    listing = Listing()
+    for id, file in list_remote(url):
+        if not any(is_ignored(part) for part in id.split("/")):
+            listing.add(id, file.size, file.stamp)
+    return _sorted(listing)
+
+
+def list_urls(paths: Iterable[str], base: str) -> tuple[Listing, list[str]]:
+    """List URLs in this order without a request, so that sizes are unknown (0); return the listing and the URLs.
+
+    Paths that are not URLs are relative to the folder or URL ``base``. The id is the URL without its query string,
+    which may be a signature. URLs that differ in their query string only are distinguished by a checksum.
+    """
+    join = "{}/{}".format if is_url(base) else os.path.join  # a list from a server cannot name local files
+    urls = list(dict.fromkeys(path if is_url(path) else join(base, path) for path in paths))
+    ids = [redact(url) for url in urls]
+    counts = Counter(ids)
+    listing = Listing()
+    for id, url in zip(ids, urls, strict=True):
+        if counts[id] > 1:
+            id = f"{id}?{zlib.crc32(os.fsencode(url)):08x}"
+        listing.add(url if id == url else id, 0, 0)
+    return listing, urls
+
+
+def _sorted(listing: Listing) -> Listing:
     order = sorted(range(len(listing.ids)), key=listing.ids.__getitem__)
     return Listing(
         [listing.ids[i] for i in order],
@@ -140,29 +178,33 @@ def list_paths(paths: Iterable[str], base: str) -> Listing:
     return listing
 
 
-def read_path_list(path: str) -> list[str]:
+def _open_text(file: FileInfo) -> io.TextIOWrapper:
+    return io.TextIOWrapper(open_file(file), encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
+def read_path_list(file: FileInfo) -> list[str]:
     """Read the paths in a text file, one per line or separated by NUL as in the output of ``find -print0``."""
-    with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        text = file.read()
+    with _open_text(file) as opened:
+        text = opened.read()
     lines = text.split("\0") if "\0" in text else [line.removesuffix("\r") for line in text.split("\n")]
     return [line for line in lines if line.strip()]
 
 
-def read_path_column(path: str) -> list[str]:
+def read_path_column(file: FileInfo) -> list[str]:
     """Read the paths in a CSV: the column path, file, filename or image, otherwise the first column."""
-    with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        start = file.readline()
+    with _open_text(file) as opened:
+        start = opened.readline()
         delimiter = max(",;\t", key=start.count)  # a comma if none occurs
-        file.seek(0)
+        opened.seek(0)
         try:
-            rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
+            rows = [row for row in csv.reader(opened, delimiter=delimiter) if row]
         except csv.Error as error:
-            raise ValueError(f"{path!r} cannot be read as a CSV ({error}).") from None
+            raise ValueError(f"{redact(file.path)!r} cannot be read as a CSV ({error}).") from None
     if not rows:
         return []
     names = [name.strip().casefold() for name in rows[0]]
     column = next((names.index(name) for name in PATH_COLUMNS if name in names), None)
-    has_header = column is not None or not _looks_like_file(rows[0][0], os.path.dirname(path))
+    has_header = column is not None or not _looks_like_file(rows[0][0], os.path.dirname(file.path))
     column = column or 0
     return [row[column] for row in rows[has_header:] if len(row) > column and row[column].strip()]
 

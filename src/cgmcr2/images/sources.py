@@ -1,4 +1,4 @@
-"""Read the bytes of an image from a file, a zip, a tar or an npz array.
+"""Read the bytes of an image from a file, an object at a URL, a zip, a tar or an npz array.
 
 Sources are thread-safe. A ``sequential`` source is a compressed stream, which is fast only if it is read in catalog
 order: read it in one thread.
@@ -16,14 +16,16 @@ import stat
 import threading
 import zipfile
 from array import array
-from collections.abc import Callable
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cgmcr2.images.limits import check_file_size
+from cgmcr2.images.limits import MAX_MEMBER_BYTES, check_file_size
+from cgmcr2.images.storage import FileInfo, Retry, file_info, is_url, open_file, read_object, read_range
 
 ImageData = IO[bytes] | NDArray[np.uint8]
 """One image as a file of encoded bytes, or as pixels of shape (H, W) or (H, W, C)."""
@@ -59,14 +61,55 @@ class FileSource:
             raise
 
 
-class _Archive:
+@dataclass
+class ObjectSource:
+    """Objects at URLs: ``base`` and the id, or ``urls`` in catalog order; the size of an object is 0 if unknown."""
+
+    sizes: array[int]
+    base: str = ""
+    urls: list[str] | None = None
+    retry: Retry = field(default_factory=Retry)
+    sequential: bool = False
+    remote: bool = True
+
+    def load(self, index: int, id: str) -> IO[bytes]:
+        url = self.urls[index] if self.urls is not None else f"{self.base}/{id}"
+        size = self.sizes[index]
+        check_file_size(size, MAX_MEMBER_BYTES)
+        return io.BytesIO(read_range(url, 0, size, self.retry) if size else read_object(url, retry=self.retry))
+
+
+class ConcatenatedSource:
+    """Several sources in a row, such as the shards of a data set; ``lengths`` are their numbers of images."""
+
+    def __init__(self, sources: Sequence[Source], lengths: Sequence[int]) -> None:
+        self.sources = list(sources)
+        self.starts = array("q", np.cumsum([0, *lengths])[:-1].tolist())
+        self.sequential = any(source.sequential for source in sources)
+        self.remote = any(is_remote(source) for source in sources)
+        self._current = 0
+
+    def load(self, index: int, id: str) -> ImageData:
+        number = bisect_right(self.starts, index) - 1
+        previous, self._current = self._current, number
+        if number != previous and isinstance(archive := self.sources[previous], ArchiveSource):
+            archive.close()  # thousands of shards would exceed the limit of open files
+        return self.sources[number].load(index - self.starts[number], id)
+
+
+def is_remote(source: Source) -> bool:
+    """Return whether a source spends most of its time waiting for a server."""
+    return getattr(source, "remote", False)
+
+
+class ArchiveSource:
     """File opened at first use, shared by threads under a lock, and reopened by other processes."""
 
     sequential: bool = False
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._version = _file_version(path)
+    def __init__(self, file: FileInfo) -> None:
+        self.file = file
+        self.remote = is_url(file.path)
         self._lock = threading.Lock()
         self._handle: Any = None
 
@@ -78,28 +121,39 @@ class _Archive:
         self._lock = threading.Lock()
         self._handle = None
 
+    def load(self, index: int, id: str) -> ImageData:
+        """Return the image with this index."""
+        raise NotImplementedError
+
     def _check_version(self) -> None:
-        """Raise ``ValueError`` if the archive has changed, because its members may have moved."""
-        if _file_version(self.path) != self._version:
+        """Raise ``ValueError`` if a local archive has changed, because its members may have moved."""
+        if not self.remote and file_info(self.file.path) != self.file:
             raise ValueError("the archive has changed since it was listed")
 
+    def close(self) -> None:
+        """Close the file; the next image opens it again."""
+        with self._lock:
+            handle, self._handle = self._handle, None
+            if handle is not None:
+                handle.close()
+
     def __del__(self) -> None:
-        if (handle := self.__dict__.get("_handle")) is not None:
-            handle.close()
+        if "_handle" in self.__dict__:
+            self.close()
 
 
-class ZipSource(_Archive):
+class ZipSource(ArchiveSource):
     """Members of a zip; ``members`` holds their indices in the archive's directory, in catalog order."""
 
-    def __init__(self, path: str, members: array[int]) -> None:
-        super().__init__(path)
+    def __init__(self, file: FileInfo, members: array[int]) -> None:
+        super().__init__(file)
         self.members = members
 
     def load(self, index: int, id: str) -> IO[bytes]:
         with self._lock:
             self._check_version()
             if self._handle is None:
-                self._handle = zipfile.ZipFile(self.path)
+                self._handle = zipfile.ZipFile(open_file(self.file))
             info = self._handle.infolist()[self.members[index]]
             with self._handle.open(info) as member:
                 # a limit for the decompressor, which would otherwise expand a member beyond its declared size
@@ -109,27 +163,30 @@ class ZipSource(_Archive):
             return io.BytesIO(data)
 
 
-def open_stream(path: str, compression: str) -> IO[bytes]:
+def open_stream(file: FileInfo, compression: str) -> IO[bytes]:
     """Open a file that is plain (``""``) or compressed with gz, bz2 or xz, and return the uncompressed stream."""
-    openers: dict[str, Callable[[str, str], Any]] = {"": open, "gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
-    stream: IO[bytes] = openers[compression](path, "rb")
-    return stream
+    openers: dict[str, Callable[[IO[bytes]], Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+    opened = open_file(file)
+    return openers[compression](opened) if compression else opened
 
 
-class TarSource(_Archive):
+class TarSource(ArchiveSource):
     """Members of a tar, read at their offsets in the uncompressed stream."""
 
-    def __init__(self, path: str, compression: str, offsets: array[int], sizes: array[int]) -> None:
-        super().__init__(path)
+    def __init__(self, file: FileInfo, compression: str, offsets: array[int], sizes: array[int]) -> None:
+        super().__init__(file)
         self.compression, self.offsets, self.sizes = compression, offsets, sizes
         self.sequential = bool(compression)
 
     def load(self, index: int, id: str) -> IO[bytes]:
+        self._check_version()
+        offset, size = self.offsets[index], self.sizes[index]
+        if not self.compression:
+            return io.BytesIO(_complete(read_range(self.file.path, offset, size), size))
         with self._lock:
-            self._check_version()
             if self._handle is None:
-                self._handle = open_stream(self.path, self.compression)
-            return io.BytesIO(_read(self._handle, self.offsets[index], self.sizes[index]))
+                self._handle = open_stream(self.file, self.compression)
+            return io.BytesIO(_read(self._handle, offset, size))
 
 
 @dataclass
@@ -142,13 +199,13 @@ class NpzMember:
     shape: tuple[int, ...]
 
 
-class NpzSource(_Archive):
+class NpzSource(ArchiveSource):
     """Rows of an array in an npz, read one at a time without loading the array."""
 
     sequential = True
 
-    def __init__(self, path: str, member: NpzMember) -> None:
-        super().__init__(path)
+    def __init__(self, file: FileInfo, member: NpzMember) -> None:
+        super().__init__(file)
         self.member = member
 
     def load(self, index: int, id: str) -> NDArray[np.uint8]:
@@ -156,20 +213,18 @@ class NpzSource(_Archive):
         with self._lock:
             self._check_version()
             if self._handle is None:
-                archive = zipfile.ZipFile(self.path)
+                archive = zipfile.ZipFile(open_file(self.file))
                 self._handle = archive.open(self.member.name)
             data = _read(self._handle, self.member.start + index * length, length)
         return np.frombuffer(data, np.uint8).reshape(self.member.shape)
 
 
-def _file_version(path: str) -> tuple[int, int]:
-    status = os.stat(path)
-    return status.st_size, status.st_mtime_ns
-
-
 def _read(file: IO[bytes], offset: int, length: int) -> bytes:
     file.seek(offset)  # in a compressed stream, seeking backwards starts again at the beginning
-    data = file.read(length)
+    return _complete(file.read(length), length)
+
+
+def _complete(data: bytes, length: int) -> bytes:
     if len(data) < length:
         raise ValueError("the archive ends before the end of this image")
     return data
