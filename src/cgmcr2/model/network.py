@@ -69,7 +69,8 @@ class Network(nn.Module):
         self.linear_path: nn.Linear | None = None
         if c.projection:
             self.register_buffer("input_mean", torch.zeros(c.in_dim))
-            self.register_buffer("input_map", torch.eye(c.in_dim, c.projection))
+            # torch.eye would import torch._dynamo when a saved network is built on the meta device
+            self.register_buffer("input_map", torch.zeros(c.in_dim, c.projection).fill_diagonal_(1))
             self.linear_path = nn.Linear(c.projection, c.embedding_dim, bias=False)
         self.pre_feature = nn.Linear(width, c.hidden_dim)
         self.batch_norm = nn.BatchNorm1d(c.hidden_dim, momentum=c.bn_momentum)
@@ -81,7 +82,7 @@ class Network(nn.Module):
         else:
             self.cluster_out = StackedLinear(c.n_heads, c.hidden_dim, c.n_clusters)
         if self.linear_path is not None:  # makes the initial embedding the projection alone
-            nn.init.eye_(self.linear_path.weight)
+            nn.init.zeros_(self.linear_path.weight).data.fill_diagonal_(1)
             nn.init.zeros_(self.feature_out.weight)
             nn.init.zeros_(self.feature_out.bias)
 
