@@ -30,7 +30,7 @@ class NeuNcut(MinibatchBaseline):
     norm penalty with gamma = 40, and 300 epochs with batches of 1,000 (``NeuNcut(affinity="gaussian", s=None,
     sigma=3.0, penalty="norm", gamma=40, max_steps=6000)``). For unit rows that affinity is nearly constant, so the
     defaults are the affinity and s = 10 of the CgMCR² paper, the squared penalty with a gamma suitable for every k, a
-    learning rate of 1e-3 (theirs: 5e-3) and 1,000 steps (theirs: 6,000). Their volumes have 1e-6 added. They centre one
+    learning rate of 1e-3 (theirs: 5e-3) and at most 4,000 steps (theirs: 6,000). Their volumes have 1e-6 added. They centre one
     of their data sets; without centring, most clusters of encoder features become empty.
 
     Parameters
@@ -69,7 +69,7 @@ class NeuNcut(MinibatchBaseline):
     sigma: float = 0.5
     gamma: float = 5.0
     penalty: Penalty = "squared"
-    max_steps: int = 1000
+    max_steps: int = 4000
     batch_size: int = 1000
     weight_decay: float = 1e-4
 

@@ -96,14 +96,15 @@ class SCAN(MinibatchBaseline):
         min  - mean_i log <P_i, Q_i> - mu H(mean_i P_i)
 
     where P_i are the memberships of row i, Q_i those of a random nearest neighbour (by cosine similarity), and H is the
-    entropy. The head of lowest loss over all rows is kept. The second stage is self-labelling: rows whose largest
-    membership exceeds ``threshold`` are pseudo-labelled, and the head is trained on perturbed copies of them with a
-    class-balanced cross-entropy.
+    entropy. The head of lowest loss over all rows is kept. The optional second stage is self-labelling: rows whose
+    largest membership exceeds ``threshold`` are pseudo-labelled, and the head is trained on perturbed copies of them
+    with a class-balanced cross-entropy.
 
     Differences from the authors' code (github.com/wvangansbeke/Unsupervised-Classification): for small images they
     train a ResNet with augmentations; for ImageNet, the first stage trains 10 linear heads with batches of 512, 100
     epochs, 50 neighbours and mu = 5. Features cannot be augmented, so neighbours are the only positives, and
-    self-labelling perturbs features by ``dropout``. Their SGD with a learning rate of 5 on unit rows left clusters
+    self-labelling perturbs features by ``dropout``. It is off by default, because without augmentations it changes ACC
+    by -7.4 on digits, 0.0 on AID and +2.0 on DTD. Their SGD with a learning rate of 5 on unit rows left clusters
     empty (at best 79 of 102 used on Flowers-102), so features are standardised and the optimiser is Adam, as theirs is
     for small images. The number of neighbours is capped at a quarter of the mean cluster size, since more neighbours
     cross clusters. There are at most 3,000 steps. The two losses and their gradients equal theirs (tested against an
@@ -120,7 +121,8 @@ class SCAN(MinibatchBaseline):
     n_heads : int
         Number of linear heads; the one of lowest loss is kept.
     max_steps, self_label_steps : int
-        Maximum number of steps of the first and of the second stage; ``self_label_steps=0`` omits the second.
+        Maximum number of steps of the first and of the second stage; the authors self-label for 10,000 steps on
+        CIFAR-10.
     batch_size : int
         Batch size of both stages.
     lr : float
@@ -147,7 +149,7 @@ class SCAN(MinibatchBaseline):
     max_steps: int = 3000
     batch_size: int = 512
     lr: float = 0.1
-    self_label_steps: int = 1000
+    self_label_steps: int = 0
     threshold: float = 0.99
     dropout: float = 0.2
 
