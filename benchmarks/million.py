@@ -17,7 +17,6 @@ import math
 import os
 import resource
 import shutil
-import sys
 import tempfile
 import time
 import traceback
@@ -45,7 +44,7 @@ class Blobs:
         start, stop, _ = rows.indices(self.shape[0])
         rng = np.random.default_rng(start)
         centres = self.centres[rng.integers(len(self.centres), size=stop - start)]
-        return centres + 2 * rng.standard_normal(centres.shape, dtype=np.float32)  # type: ignore[no-any-return]
+        return centres + 2 * rng.standard_normal(centres.shape, dtype=np.float32)
 
 
 class Cost(NamedTuple):
@@ -96,15 +95,17 @@ def write_store(path: Path, rows: int = ROWS) -> None:
     size = _default_shard_size(rows)
     model = encoder()
     preprocessing = f"decoding {DECODE_VERSION} for {model.image_size} px"
-    manifest = Manifest(model.name, model.fingerprint, preprocessing, DIM, "float16", size, runs=[])
+    manifest = Manifest(model.name, model.fingerprint, preprocessing, DIM, "float16", size)
     prepare_store(path, manifest, must_be_new=True)
     blobs = Blobs(rows)
+    runs: list[tuple[int, int, int]] = []
     for number, start in enumerate(range(0, rows, size)):
         block = blobs[start : start + size].astype(np.float16)
         ids = [f"{row}.jpg" for row in range(start, start + len(block))]
         zeros = [0] * len(block)
         write_shard(path, number, block, ShardIndex(ids, zeros, zeros, identity=manifest.identity))
-        manifest.runs.append((number, 0, len(block)))
+        runs.append((number, 0, len(block)))
+    manifest.runs = runs
     manifest.write(path)
     print(f"{FeatureStore.open(path)}", flush=True)
 
@@ -180,10 +181,8 @@ def epoch(path: Path, share: float, parts: int) -> None:
     store = FeatureStore.open(path)
     X = store[:]
     half = share / parts / 2
-    settings = resolve(
-        "paper", *X.shape[:1], 10, DIM,
-        {"hidden_dim": 256, "batch_size": 2048, "warmup_epochs": half, "finetune_epochs": half},
-    )  # fmt: skip
+    stages = {"warmup_epochs": half, "finetune_epochs": half}
+    settings = resolve("paper", len(X), 10, DIM, {"hidden_dim": 256, "batch_size": 2048, **stages})
     seconds = {"memory": 0.0, "store": 0.0}
     for part in range(parts + 1):
         for name, source in (("memory", X), ("store", store)):
@@ -249,4 +248,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -332,6 +332,19 @@ def test_compact_keeps_rows_ids_and_errors_and_deletes_unused_shards(tmp_path: P
     assert compacted.compact() is compacted
 
 
+def test_compact_rewrites_only_what_follows_the_full_shards(tmp_path: Path) -> None:
+    store = FeatureStore.create(tmp_path / "store", X[:10], shard_size=4).append(X[10:11])
+    assert store.compact().manifest.runs == [(0, 0, 4), (1, 0, 4), (4, 0, 3)]
+    store = FeatureStore.create(tmp_path / "errors", X[:8], shard_size=4)
+    error = ("broken.jpg", 9, 8, "not an image")
+    write_shard(store.path, 2, X[:0], ShardIndex(errors=[error], identity=store.manifest.identity))
+    store.errors.append(("broken.jpg", "not an image"))
+    compacted = store.compact()
+    assert compacted.manifest.runs == [(0, 0, 4), (3, 0, 4)]
+    assert read_index(store.path, 3).errors == [error]
+    np.testing.assert_array_equal(compacted[:], X[:8])
+
+
 def test_interrupted_compaction_loses_nothing(store: FeatureStore, monkeypatch: pytest.MonkeyPatch) -> None:
     grown = store.append(X[:2])
     with monkeypatch.context() as patch:

@@ -13,6 +13,7 @@ import hashlib
 import io
 import itertools
 import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -152,7 +153,7 @@ class FeatureStore:
         return FeatureStore(self.path, manifest)
 
     def compact(self) -> FeatureStore:
-        """Rewrite the shards without unused rows, in the order of the store and of full size, and return the store.
+        """Rewrite shards that are short, out of order or have unused rows as full ones, and return the store.
 
         Images that were added, changed or removed leave short shards and unused rows behind. Ids, rows and
         ``content_fingerprint`` stay the same. The old shards are deleted last, so an interrupted call loses nothing and
@@ -163,33 +164,44 @@ class FeatureStore:
         >>> store.compact().manifest.runs
         [(2, 0, 3)]
         """
-        size, numbers = self.manifest.shard_size, shard_numbers(self.path)
-        unreadable = {id for id, _ in self.errors}
-        errors: dict[str, tuple[str, int, int, str]] = {}
-        whole = []
-        for number in numbers:
+        size, runs = self.manifest.shard_size, self.manifest.runs or []
+        rows: dict[int, int] = {}
+        errors: dict[int, list[tuple[str, int, int, str]]] = {}
+        for number in shard_numbers(self.path):
             index = read_index(self.path, number)
-            whole.append((number, 0, len(index.ids)))
-            errors |= {error[0]: error for error in index.errors if error[0] in unreadable}
-        if self.manifest.runs == whole and all(rows == size for _, _, rows in whole[:-1]):
+            rows[number], errors[number] = len(index.ids), index.errors
+        if len(rows) == len(runs) == math.ceil(len(self) / size) and sum(rows.values()) == len(self):
             return self
+        full = list(itertools.takewhile(lambda run: run[1:] == (0, size) and rows[run[0]] == size, runs))
+        if full == runs:
+            full = full[:-1]  # the shard that is written instead lists the errors
+        obsolete = rows.keys() - {number for number, _, _ in full}
+        unreadable = {id for id, _ in self.errors}
+        latest = {error[0]: error for number in obsolete for error in errors[number] if error[0] in unreadable}
+        new = self._copy_rows(len(full) * size, max(rows) + 1, list(latest.values()))
+        store = self._replace_manifest([*full, *new])
+        for number in obsolete:
+            for file in shard_paths(self.path, number):
+                file.unlink()
+        return store
+
+    def _copy_rows(
+        self, first_row: int, first_shard: int, errors: list[tuple[str, int, int, str]]
+    ) -> list[tuple[int, int, int]]:
+        """Write the rows from ``first_row`` on to new shards, and return their runs; the first one lists ``errors``."""
         ids, columns = self._index
         runs: list[tuple[int, int, int]] = []
-        for number, start in enumerate(range(0, len(self), size), max(numbers, default=-1) + 1):
-            rows = slice(start, start + size)
+        starts = range(first_row, len(self), self.manifest.shard_size)
+        for number, start in enumerate(starts, first_shard):
+            rows = slice(start, start + self.manifest.shard_size)
             block = self[rows].astype(self.manifest.dtype)
             sizes, stamps, checksums = columns[rows].T.tolist()
-            shard_errors = [] if runs else list(errors.values())
-            index = ShardIndex(ids[rows], sizes, stamps, errors=shard_errors, identity=self.manifest.identity)
+            index = ShardIndex(ids[rows], sizes, stamps, errors=[] if runs else errors, identity=self.manifest.identity)
             write_shard(self.path, number, block, index)
             if index.checksums != checksums:
                 raise DamagedFileError(f"The feature store {str(self.path)!r} is damaged; {ADVICE}.")
             runs.append((number, 0, len(block)))
-        store = self._replace_manifest(runs)
-        for number in numbers:
-            for file in shard_paths(self.path, number):
-                file.unlink()
-        return store
+        return runs
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -276,7 +288,7 @@ class FeatureStore:
         with open(path, "rb", buffering=0) as file:
             for start, stop in itertools.pairwise([*starts.tolist(), len(rows)]):
                 file.seek(offset + int(rows[start]) * values.strides[0])
-                if file.readinto(values[start:stop]) != (stop - start) * values.strides[0]:
+                if file.readinto(values[start:stop].data) != (stop - start) * values.strides[0]:
                     raise DamagedFileError(f"{path} is damaged (it has become shorter); {ADVICE}.")
         return values
 
