@@ -3,9 +3,9 @@
     python benchmarks/ray_kills.py                  # each command starts Ray, which ends with the command
     python benchmarks/ray_kills.py --address auto   # workers of a running cluster on this machine
 
-A random busy worker is killed every few seconds, and after a third and two thirds of these kills the command, which is
-then repeated. The files of both stores must have the same bytes. The exit code is 1 if they differ, or if the work was
-done before all kills.
+A random busy worker is killed whenever three more shards are done, so that the work progresses on a busy machine too.
+After a third and two thirds of these kills the command is killed as well, and repeated. The files of both stores must
+have the same bytes. The exit code is 1 if they differ, or if the work was done before all kills.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from PIL import Image
 
 from cgmcr2.features import FeatureStore
 from cgmcr2.features.shards import read_index, shard_numbers
+
+SHARDS_PER_KILL = 3
 
 
 def write_images(folder: Path, count: int) -> None:
@@ -59,30 +61,28 @@ def kill(process: int) -> bool:
     return True
 
 
-def embed_with_kills(command: list[str], kills: int, interval: float) -> Counter[str]:
+def embed_with_kills(command: list[str], store: Path, kills: int) -> Counter[str]:
     """Repeat ``command`` until it succeeds, and return what was killed."""
     killed: Counter[str] = Counter()
     driver = subprocess.Popen(command)
-    while True:
-        try:
-            code = driver.wait(interval)
-        except subprocess.TimeoutExpired:
-            pass
-        else:
-            if code == 0:
-                return killed
-            killed["command failed"] += 1
-            print(f"The command ended with code {code}; repeating it", flush=True)
-            driver = subprocess.Popen(command)
-            continue
+    threshold = SHARDS_PER_KILL
+    while driver.poll() is None:
+        time.sleep(0.2)
         workers = busy_workers()
-        if workers and kill(random.choice(workers)):
-            killed["workers"] += 1
-            if killed["workers"] in (kills // 3, 2 * kills // 3):
-                kill(driver.pid)
-                driver.wait()
-                killed["commands"] += 1
-                driver = subprocess.Popen(command)
+        done = len(list(store.glob("shard-*.json")))
+        if done < threshold or not workers or not kill(random.choice(workers)):
+            continue
+        threshold = done + SHARDS_PER_KILL
+        killed["workers"] += 1
+        print(f"{time.strftime('%X')} killed worker {killed['workers']} after {done} shards", flush=True)
+        if killed["workers"] in (kills // 3, 2 * kills // 3):
+            kill(driver.pid)
+            driver.wait()
+            killed["commands"] += 1
+            driver = subprocess.Popen(command)
+    if driver.returncode:
+        raise SystemExit(f"The command failed with code {driver.returncode} after these kills: {dict(killed)}.")
+    return killed
 
 
 def main() -> int:
@@ -91,7 +91,6 @@ def main() -> int:
     parser.add_argument("--encoder", default="bundled")
     parser.add_argument("--shard-size", type=int, default=25)
     parser.add_argument("--kills", type=int, default=20, help="least number of killed workers")
-    parser.add_argument("--interval", type=float, default=4.0, help="seconds between two kills")
     parser.add_argument("--address", help="Ray cluster on this machine")
     arguments = parser.parse_args()
     random.seed(0)
@@ -103,9 +102,9 @@ def main() -> int:
         start = time.perf_counter()
         subprocess.run([*embed, "-q", "-o", str(local)], check=True)
         local_seconds, start = time.perf_counter() - start, time.perf_counter()
-        with_ray = [*embed, "-o", str(store), "--engine", "ray", "--workers", "4"]
+        with_ray = [*embed, "-o", str(store), "--engine", "ray", "--workers", "2"]
         with_ray += ["--address", arguments.address] if arguments.address else []
-        killed = embed_with_kills(with_ray, arguments.kills, arguments.interval)
+        killed = embed_with_kills(with_ray, store, arguments.kills)
         ray_seconds = time.perf_counter() - start
 
         files = {path.name for path in store.iterdir() if not path.name.startswith(".")}

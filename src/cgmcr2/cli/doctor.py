@@ -24,6 +24,7 @@ CORE = ("torch", "numpy", "scipy", "scikit-learn", "pillow", "safetensors")
 EXTRAS = {
     "clip": ("transformers",),
     "viz": ("matplotlib", "umap"),
+    "ray": ("ray",),
     "tune": ("optuna",),
     "compare": ("evoc", "umap"),
     "table": ("pyarrow", "pandas"),

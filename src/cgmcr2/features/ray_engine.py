@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cgmcr2._progress import ProgressBar
@@ -60,34 +61,25 @@ def write_with_ray(
         import ray
     except ImportError as error:
         raise ImportError("The engine ray needs Ray: pip install 'cgmcr2[ray]'.") from error
+    crashed: list[int] = []
+    rows, images, seconds = 0, 0, 0.0
     with _connected(ray, address, workers):
         cpus, gpus = _task_resources(ray.cluster_resources())
         task = ray.remote(max_retries=max_retries, num_cpus=cpus, num_gpus=gpus)(_write)
         arguments = ray.put((writer, encoder.name, cpus))
-        waiting = iter(parts)
-        running: dict[Any, Part] = {}
-        crashed: list[int] = []
-        rows, images, seconds = 0, 0, 0.0
-        while True:
-            for part in waiting:
-                running[task.remote(arguments, part)] = part
-                if len(running) == workers:
-                    break
-            if not running:
-                break
-            (done,), _ = ray.wait(list(running))
-            part = running.pop(done)
-            try:
-                added, duration, worker = ray.get(done)
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause from None  # the same error as without Ray
-            except ray.exceptions.RayError:
-                crashed.append(part.number)
-                continue
-            rows, images, seconds = rows + added, images + len(part.images), seconds + duration
-            logger.debug("Shard %d: %.1f images/s by worker %s", part.number, len(part.images) / duration, worker)
-            bar.set_postfix(per_worker=f"{images / seconds:.1f} images/s")
-            bar.update(len(part.images))
+        with contextlib.closing(_finished_tasks(ray, task, arguments, parts, workers)) as finished:
+            for part, reference in finished:
+                try:
+                    added, duration, worker = ray.get(reference)
+                except ray.exceptions.RayTaskError as error:
+                    raise error.cause from None  # the same error as without Ray
+                except ray.exceptions.RayError:
+                    crashed.append(part.number)
+                    continue
+                rows, images, seconds = rows + added, images + len(part.images), seconds + duration
+                logger.debug("Shard %d: %.1f images/s by worker %s", part.number, len(part.images) / duration, worker)
+                bar.set_postfix(per_worker=f"{images / seconds:.1f} images/s")
+                bar.update(len(part.images))
     if crashed:
         raise ChildProcessError(
             f"The workers of {len(crashed)} shards, such as {crashed[0]}, died {max_retries + 1} times each: "
@@ -95,6 +87,27 @@ def write_with_ray(
         )
     logger.info("Each worker embedded %.1f images/s", images / seconds)
     return rows
+
+
+def _finished_tasks(
+    ray: Any, task: Any, arguments: Any, parts: Sequence[Part], workers: int | None
+) -> Generator[tuple[Part, Any], None, None]:
+    """Yield each part with the reference of its finished task; at most ``workers`` tasks run at the same time."""
+    waiting = iter(parts)
+    running: dict[Any, Part] = {}
+    try:
+        while True:
+            for part in waiting:
+                running[task.remote(arguments, part)] = part
+                if len(running) == workers:
+                    break
+            if not running:
+                return
+            (done,), _ = ray.wait(list(running))
+            yield running.pop(done), done
+    finally:
+        for reference in running:  # after an error or Ctrl-C
+            ray.cancel(reference, force=True)
 
 
 def _write(arguments: tuple[ShardWriter, str, int], part: Part) -> tuple[int, float, str]:
@@ -142,6 +155,16 @@ def _connected(ray: Any, address: str | None, workers: int | None) -> Iterator[N
         action = f"connect to the Ray cluster {address!r}" if address else "start Ray on this machine"
         raise ConnectionError(f"Could not {action}: {str(error).splitlines()[0]}") from error
     try:
-        yield
+        with contextlib.redirect_stdout(_DebugLog()):  # Ray prints the deaths of workers to standard output
+            yield
     finally:
         ray.shutdown()
+
+
+class _DebugLog(io.TextIOBase):
+    """Text stream that logs what is written to it with level DEBUG."""
+
+    def write(self, text: str) -> int:
+        if text.strip():
+            logger.debug("%s", text.strip())
+        return len(text)
