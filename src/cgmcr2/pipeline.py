@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cgmcr2.distributed import process_group
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.report import report_run
 from cgmcr2.runs import RunResult, fit_images
@@ -45,9 +46,10 @@ def cluster_images(
     **parameters : further parameters of ``CgMCR2``
     """
     model = CgMCR2(n_clusters, verbose=progress, settings=settings, **parameters)
-    result = fit_images(
-        model, source, folder, data=data, download=download, encoder=encoder, refit=refit, progress=progress
-    )
-    if report and not result.folder.has_report():
-        report_run(result.folder, catalog=result.catalog)
+    with process_group() as group:
+        result = fit_images(
+            model, source, folder, data=data, download=download, encoder=encoder, refit=refit, progress=progress
+        )
+        if report and group.rank == 0 and not result.folder.has_report():
+            report_run(result.folder, catalog=result.catalog)
     return result

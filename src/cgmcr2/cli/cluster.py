@@ -49,28 +49,32 @@ def cluster(
     An interrupted run is resumed. The training images of a named data set are clustered, and its labels are used for
     evaluation only.
     """
+    from cgmcr2.distributed import process_group
     from cgmcr2.pipeline import cluster_images
     from cgmcr2.runs import Predictor
 
     parameters = read_parameters(
         config, clusters=clusters, preset=preset, seed=seed, precision=precision, settings=settings
     )
-    result = cluster_images(
-        source,
-        parameters.pop("n_clusters"),
-        output,
-        data=data,
-        download=download,
-        encoder=encoder,
-        report=report,
-        refit=refit,
-        progress=not quiet,
-        device=device,
-        **parameters,
-    )
+    with process_group() as group:
+        result = cluster_images(
+            source,
+            parameters.pop("n_clusters"),
+            output,
+            data=data,
+            download=download,
+            encoder=encoder,
+            report=report,
+            refit=refit,
+            progress=not quiet,
+            device=device,
+            **parameters,
+        )
+    if group.rank > 0:  # the first process prints the result
+        return
     evaluation = None
     if data is not None:
-        evaluation = Predictor(result.folder, device=device, model=result.model).evaluate(result.folder.store)
+        evaluation = Predictor(result.folder, device=device).evaluate(result.folder.store)
     if as_json:
         print_json(
             {

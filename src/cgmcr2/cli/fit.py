@@ -44,6 +44,7 @@ def fit(
 
     An interrupted run is resumed.
     """
+    from cgmcr2.distributed import process_group
     from cgmcr2.estimator import CgMCR2
     from cgmcr2.runs import fit_features
 
@@ -51,7 +52,10 @@ def fit(
         config, clusters=clusters, preset=preset, seed=seed, precision=precision, settings=settings
     )
     model = CgMCR2(**parameters, device=device, verbose=not quiet)
-    result = fit_features(model, features, output, part=part, tensorboard=tensorboard)
+    with process_group() as group:
+        result = fit_features(model, features, output, part=part, tensorboard=tensorboard)
+    if group.rank > 0:  # the first process prints the result
+        return
     if as_json:
         print_json(run_values(result))
     else:

@@ -36,7 +36,8 @@ def _statistics(X: Tensor, group: Group) -> tuple[Tensor, Tensor, float]:
     mean = X.sum(0) / max(len(X), 1)
     squares = (X - mean).square().sum(0)
     row = torch.cat([mean, squares, X.new_tensor([len(X)])])
-    means, squares, counts = group.gather(row.unsqueeze(0), group.size).split([len(mean), len(mean), 1], dim=1)
+    rows = group.gather(row.unsqueeze(0), group.size)  # one row per process
+    means, squares, counts = rows[:, : len(mean)], rows[:, len(mean) : -1], rows[:, -1:]
     n = counts.sum()
     mean = (counts * means).sum(0) / n
     variance = (squares + counts * (means - mean).square()).sum(0) / n  # within and between the processes

@@ -77,7 +77,8 @@ class TorchGroup(Group):
         return _part(n, self.rank, self.size)
 
     def gather(self, X: Tensor, n: int, dim: int = 0) -> Tensor:
-        return _Gather.apply(X.transpose(0, dim), n, self.rank, self.size).transpose(0, dim)  # type: ignore[no-untyped-call]
+        whole: Tensor = _Gather.apply(X.transpose(0, dim), n, self.rank, self.size)  # type: ignore[no-untyped-call]
+        return whole.transpose(0, dim)
 
     def sum(self, X: Tensor) -> Tensor:
         total = X.detach().clone()

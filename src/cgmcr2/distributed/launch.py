@@ -6,8 +6,11 @@ import contextlib
 import datetime
 import logging
 import os
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
+from types import FrameType
 
 import torch
 import torch.distributed as dist
@@ -32,6 +35,8 @@ def process_group() -> Iterator[Group]:
     """
     group = _join()
     with contextlib.ExitStack() as stack:
+        if group.size > 1 and threading.current_thread() is threading.main_thread():
+            stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _end))
         if group.rank > 0:
             stack.enter_context(_silence())
         try:
@@ -52,6 +57,11 @@ def _join() -> Group:
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return ONE_PROCESS
     return TorchGroup(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """Handle SIGTERM, which ``torchrun`` sends to all processes when one has failed."""
+    raise ProcessError(LOST)
 
 
 def _is_lost_connection(error: RuntimeError) -> bool:

@@ -15,9 +15,11 @@ from cgmcr2._checksums import FILE_NAME as CHECKSUMS
 from cgmcr2._checksums import record_checksums
 from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.geometry import outlier_scores
+from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
 from cgmcr2.clustering.io import default_name
 from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, write_choice
-from cgmcr2.datasets import Dataset, open_images, save_labels
+from cgmcr2.datasets import open_images, save_labels
+from cgmcr2.distributed import Group, process_group
 from cgmcr2.encoders import load_encoder
 from cgmcr2.estimator import CgMCR2, Inference
 from cgmcr2.evaluation import Protocol
@@ -39,29 +41,39 @@ class RunResult:
     """What a fit produced; the command line prints from it."""
 
     folder: RunFolder
-    clustering: Clustering
     choice: Choice | None = None  # how the number of clusters was chosen; None if it was given
     catalog: Catalog | None = None  # for runs on images
     errors: int = 0  # images that could not be read
     model: CgMCR2 | None = None  # None if the run was already finished
 
+    @property
+    def clustering(self) -> Clustering:
+        """The clusters, read from the folder when needed."""
+        return self.folder.clustering
+
 
 def fit_features(
     model: CgMCR2, features: StrPath, folder: StrPath, *, part: str = "train", tensorboard: bool = False
 ) -> RunResult:
-    """Fit ``model`` on (a part of) a feature file into a run folder; an interrupted run is resumed."""
+    """Fit ``model`` on (a part of) a feature file into a run folder; an interrupted run is resumed.
+
+    The processes that ``torchrun`` started train together. Only the first one reads and writes the folder.
+    """
     file = load_feature_file(features)
     source, ids, name = select_part(file, part)
-    request = RunInfo(
-        source=str(Path(features).resolve()),
-        fitted_on=FittedOn(name, source.shape[0], source.shape[1]),
-        encoder=file.fingerprint,
-        features=check_finite(source),
-        parameters=_parameters(model),
-    )
     run = RunFolder(folder)
-    with run.lock():
-        return _fit(model, source, ids, run, request, tensorboard=tensorboard)
+
+    def request() -> RunInfo:
+        return RunInfo(
+            source=str(Path(features).resolve()),
+            fitted_on=FittedOn(name, source.shape[0], source.shape[1]),
+            encoder=file.fingerprint,
+            features=check_finite(source),
+            parameters=_parameters(model),
+        )
+
+    with process_group() as group, _locked(run, group):
+        return _fit(model, source, ids, run, group.on_first(request), group, tensorboard=tensorboard)
 
 
 def fit_images(
@@ -81,46 +93,50 @@ def fit_images(
     (``download`` fetches missing ones). Of a data set, the training images are clustered; its labels are kept with the
     features, for evaluation only. With ``refit``, the run in the folder is replaced: only new images are embedded, and
     clusters that match an earlier one keep its name.
+
+    The processes that ``torchrun`` started train together; the first one does everything else. All must see the folder.
     """
     run = RunFolder(folder)
-    catalog, dataset = open_images(source, data, download=download, exclude=[run.path])
-    model.resolve_settings(max(2, len(catalog)), 1)  # reject invalid settings before the images are embedded
-    with run.lock():
-        return _fit_images(model, run, catalog, dataset, source, data, encoder, refit=refit, progress=progress)
+    catalog: Catalog | None = None  # in the first process only
 
+    def embed() -> str | None:
+        nonlocal catalog
+        catalog, dataset = open_images(source, data, download=download, exclude=[run.path])
+        model.resolve_settings(max(2, len(catalog)), 1)  # reject invalid settings before the images are embedded
+        store = embed_images(catalog, encoder, run.store, run.errors, progress)
+        if dataset:
+            save_labels(store, dataset)
+        return dataset.name if dataset else None
 
-def _fit_images(
-    model: CgMCR2,
-    run: RunFolder,
-    catalog: Catalog,
-    dataset: Dataset | None,
-    source: StrPath,
-    data: StrPath | None,
-    encoder: str,
-    *,
-    refit: bool,
-    progress: bool,
-) -> RunResult:
-    store = embed_images(catalog, encoder, run.store, run.errors, progress)
-    features: FeatureSource = store
-    ids: Sequence[str] = store.ids
-    part = "all images"
-    if dataset:
-        save_labels(store, dataset)
-        features, ids, part = select_part(load_feature_file(store.path), "train")
-    request = RunInfo(
-        source=dataset.name if dataset else str(Path(source).resolve()),
-        fitted_on=FittedOn(part, features.shape[0], store.shape[1]),
-        encoder=store.fingerprint,
-        parameters=_parameters(model),
-        features=check_finite(features),
-        encoder_name=encoder,
-        images=store.content_fingerprint,
-        data=str(Path(data or "").resolve()) if dataset else None,
-    )
-    result = _fit(model, features, ids, run, request, catalog=catalog, refit=refit)
+    with process_group() as group, _locked(run, group):
+        dataset_name = group.on_first(embed)
+        store = FeatureStore.open(run.store)
+        features: FeatureSource = store
+        ids: Sequence[str] = store.ids
+        part = "all images"
+        if dataset_name:
+            features, ids, part = select_part(load_feature_file(store.path), "train")
+
+        def request() -> RunInfo:
+            return RunInfo(
+                source=dataset_name or str(Path(source).resolve()),
+                fitted_on=FittedOn(part, features.shape[0], store.shape[1]),
+                encoder=store.fingerprint,
+                parameters=_parameters(model),
+                features=check_finite(features),
+                encoder_name=encoder,
+                images=store.content_fingerprint,
+                data=str(Path(data or "").resolve()) if dataset_name else None,
+            )
+
+        result = _fit(model, features, ids, run, group.on_first(request), group, catalog=catalog, refit=refit)
     result.catalog, result.errors = catalog, len(store.errors)
     return result
+
+
+def _locked(run: RunFolder, group: Group) -> contextlib.AbstractContextManager[None]:
+    """The lock of the run folder, which the first process holds for all."""
+    return run.lock() if group.rank == 0 else contextlib.nullcontext()
 
 
 def choose_clusters(
@@ -174,7 +190,7 @@ def image_groups(
 
 def embed_images(catalog: Catalog, encoder: str, store: Path, errors: Path, progress: bool) -> FeatureStore:
     """Embed the images of ``catalog`` into ``store``; list those that cannot be read in ``errors``, if any."""
-    features = extract(catalog, load_encoder(encoder), store, progress=progress)
+    features = extract(catalog, load_encoder(encoder), store, progress=progress, retry_errors=True)
     if features.errors:
         features.write_errors_csv(errors)
     else:
@@ -204,6 +220,7 @@ def _fit(
     ids: Sequence[str],
     run: RunFolder,
     request: RunInfo,
+    group: Group,
     *,
     catalog: Catalog | None = None,
     refit: bool = False,
@@ -213,30 +230,78 @@ def _fit(
 
     With the ``catalog`` of the images, near-duplicates are searched for, and each group of them counts once.
     """
+    plan = group.on_first(lambda: _prepare(model, source, ids, run, request, catalog, refit=refit))
+    if isinstance(plan, _Finished):
+        return RunResult(run, plan.choice)
+    inference = model.fit_source(source, groups=plan.groups, folder=plan.folder, tensorboard=tensorboard)
+    group.on_first(lambda: _write(model, source, ids, run, request, plan, inference))
+    return RunResult(run, model.choice_, model=model)
+
+
+@dataclasses.dataclass
+class _Finished:
+    """The folder already holds the run."""
+
+    choice: Choice | None
+
+
+@dataclasses.dataclass
+class _Plan:
+    """How to train."""
+
+    folder: Path  # for checkpoints and metrics
+    groups: Int64 | None  # of near-duplicates
+    replaces_results: bool  # whether the folder holds results of an earlier run
+
+
+def _prepare(
+    model: CgMCR2,
+    source: FeatureSource,
+    ids: Sequence[str],
+    run: RunFolder,
+    request: RunInfo,
+    catalog: Catalog | None,
+    *,
+    refit: bool,
+) -> _Plan | _Finished:
+    """Check the folder and the parameters, write ``run.json``, and find near-duplicates."""
     replaces = refit and run.run_json.exists() and bool(run.info.differences(request))
-    earlier = run.clustering if replaces and run.info.finished else None
+    replaces_results = replaces and run.info.finished
+    if replaces_results:
+        run.verify(*CLUSTERING_FILES)  # names of clusters are taken from them after training
     if not replaces and run.holds_finished(request):
         run.remove_checkpoints()
-        choice = Choice.from_dict(run.info.choice) if run.info.choice else None
-        return RunResult(run, run.clustering, choice)
+        return _Finished(Choice.from_dict(run.info.choice) if run.info.choice else None)
     if len(ids) < 2:
         noun = "image" if request.encoder_name else "row"
         raise ValueError(f"One {noun} cannot be clustered; give at least 2.")
     model.resolve_settings(*source.shape)  # reject invalid input before anything is written
-    if earlier is None:
+    if not replaces_results:
         if replaces:  # an unfinished run
             run.remove_checkpoints()
         run.write_info(request)
-    training_folder = run.path if earlier is None else run.prepare_refit(request)
+    training_folder = run.prepare_refit(request) if replaces_results else run.path
     groups = None
     if catalog is not None:
         digest = request.features or ""
         groups = image_groups(training_folder, source, ids, catalog, digest, progress=model.verbose)
-    inference = model.fit_source(source, groups=groups, folder=training_folder, tensorboard=tensorboard)
-    clustering = fitted_clustering(ids, inference, model.n_clusters_, groups)
-    if earlier is not None:
-        clustering = clustering.with_names(matching_names(earlier, clustering))
-        if earlier.merged:
+    return _Plan(training_folder, groups, replaces_results)
+
+
+def _write(
+    model: CgMCR2,
+    source: FeatureSource,
+    ids: Sequence[str],
+    run: RunFolder,
+    request: RunInfo,
+    plan: _Plan,
+    inference: Inference,
+) -> None:
+    """Write the results of a fitted ``model`` and remove its checkpoints."""
+    clustering = fitted_clustering(ids, inference, model.n_clusters_, plan.groups)
+    if plan.replaces_results:
+        clustering = clustering.with_names(matching_names(run.clustering, clustering))
+        if run.clustering.merged:
             logger.warning("The clusters that were merged are separate again; merge them again if you want.")
     part, n = request.fitted_on.part, source.shape[0]
     info = dataclasses.replace(
@@ -247,9 +312,8 @@ def _fit(
         choice=dataclasses.asdict(model.choice_) if model.choice_ else None,
         finished=True,
     )
-    run.write_results(model, clustering, info, training_folder)
+    run.write_results(model, clustering, info, plan.folder)
     run.remove_checkpoints()
-    return RunResult(run, clustering, model.choice_, model=model)
 
 
 def fitted_clustering(ids: Sequence[str], inference: Inference, k: int, groups: Int64 | None) -> Clustering:
