@@ -30,8 +30,8 @@ class NeuNcut(MinibatchBaseline):
     norm penalty with gamma = 40, and 300 epochs with batches of 1,000 (``NeuNcut(affinity="gaussian", s=None,
     sigma=3.0, penalty="norm", gamma=40, max_steps=6000)``). For unit rows that affinity is nearly constant, so the
     defaults are the affinity and s = 10 of the CgMCR² paper, the squared penalty with a gamma suitable for every k, a
-    learning rate of 1e-3 (theirs: 5e-3) and at most 4,000 steps (theirs: 6,000). Their volumes have 1e-6 added. They centre one
-    of their data sets; without centring, most clusters of encoder features become empty.
+    learning rate of 1e-3 (theirs: 5e-3) and at most 4,000 steps (theirs: 6,000). Their volumes have 1e-6 added. They
+    centre one of their data sets; without centring, most clusters of encoder features become empty.
 
     Parameters
     ----------
