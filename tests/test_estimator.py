@@ -183,8 +183,8 @@ def test_confidence_and_margin_do_not_need_the_probabilities(
     digits: Any, fitted: CgMCR2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     complete = fitted.infer(digits[0])
-    monkeypatch.setattr("cgmcr2.estimator.BLOCK_BYTES", 0)  # blocks of 256 rows
-    bounded = fitted.infer(digits[0], max_memberships=10 * len(digits[0]) - 1)
+    monkeypatch.setattr("cgmcr2.inference.BLOCK_BYTES", 0)  # blocks of 256 rows
+    bounded = fitted._model.infer(digits[0], max_memberships=10 * len(digits[0]) - 1)
     assert bounded.probabilities is None
     assert np.array_equal(bounded.labels, complete.labels)
     second, best = np.sort(complete.probabilities, axis=1)[:, -2:].T
@@ -193,7 +193,7 @@ def test_confidence_and_margin_do_not_need_the_probabilities(
 
 
 def test_probabilities_of_merged_clusters_are_added_up(digits: Any, fitted: CgMCR2) -> None:
-    single, merged = fitted.infer(digits[0]), fitted.infer(digits[0], {7: 2, 4: 2})
+    single, merged = fitted.infer(digits[0]), fitted._model.infer(digits[0], {7: 2, 4: 2})
     assert np.array_equal(merged.labels, np.where(np.isin(single.labels, [4, 7]), 2, single.labels))
     assert not merged.probabilities[:, [4, 7]].any()
     np.testing.assert_allclose(merged.probabilities[:, 2], single.probabilities[:, [2, 4, 7]].sum(axis=1), atol=1e-6)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,14 +19,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from cgmcr2._arrays import confidence_and_margin
-from cgmcr2._device import choose_device
 from cgmcr2._random import seed_from
 from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, read_choice, write_choice
 from cgmcr2.consensus.stability import Calibration, calibrate, stability_rows
 from cgmcr2.distributed import Group, process_group
 from cgmcr2.features.duplicates import distinct_rows
 from cgmcr2.features.sources import FeatureSource, Subset, check_finite, load_feature_file, read_rows
+from cgmcr2.inference import Inference, TrainedModel
 from cgmcr2.model import load_network, save_network
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
 from cgmcr2.training import Settings, check_rows, paper_settings, resolve, train
@@ -35,21 +34,7 @@ from cgmcr2.training.checkpoint import remove_checkpoints
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 
-BLOCK_BYTES = 64 << 20  # hidden activations of one block of rows in prediction
-MAX_MEMBERSHIPS = (
-    1 << 27
-)  # memberships in memory and in a run folder, 512 MB; a million rows in 1,000 clusters have more
 MAX_SPECTRAL_NEIGHBOURS = 250  # neighbours in the graph of spectral_labels
-
-
-class Inference(NamedTuple):
-    """Predictions for n rows."""
-
-    labels: Int64  # (n,)
-    confidence: Float32  # (n,), calibrated probability of the label
-    margin: Float32  # (n,), confidence minus the largest other probability
-    probabilities: Float32 | None  # (n, k), calibrated; None above MAX_MEMBERSHIPS
-    embedding: Float32  # (n, d), unit rows
 
 
 class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -187,37 +172,9 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             self._set_labels(group.on_first(lambda: inference.labels))
         return inference
 
-    def infer(
-        self,
-        source: FeatureSource,
-        merged: Mapping[int, int] | None = None,
-        *,
-        max_memberships: int = MAX_MEMBERSHIPS,
-    ) -> Inference:
-        """Labels, probabilities and embedding in one pass; the rows must be finite (not checked).
-
-        ``merged`` holds the target of each cluster that was merged into another; their probabilities are added up.
-        More than ``max_memberships`` probabilities are not returned, only the confidence and margin of each row.
-        """
-        n, k = source.shape[0], self.n_clusters_
-        targets = np.arange(k)
-        targets[list(merged or {})] = list((merged or {}).values())
-        labels, (confidence, margin) = np.empty(n, np.int64), np.empty((2, n), np.float32)
-        probabilities = np.empty((n, k), np.float32) if n * k <= max_memberships else None
-        embedding = np.empty((n, self.network_.config.embedding_dim), np.float32)
-        start = 0
-        for Z, logits in self._blocks(source):
-            rows = slice(start, start := start + len(Z))
-            block = self._calibrated(logits)
-            for gone, target in (merged or {}).items():
-                block[:, target] += block[:, gone]
-                block[:, gone] = 0
-            labels[rows] = targets[logits.argmax(-1).cpu().numpy()]
-            confidence[rows], margin[rows] = confidence_and_margin(labels[rows], block)
-            embedding[rows] = Z.cpu().numpy()
-            if probabilities is not None:
-                probabilities[rows] = block
-        return Inference(labels, confidence, margin, probabilities, embedding)
+    def infer(self, source: FeatureSource) -> Inference:
+        """Labels, probabilities and embedding in one pass; the rows must be finite (not checked)."""
+        return self._model.infer(source)
 
     def resolve_settings(self, n: int, D: int) -> Settings:
         """Every setting that ``fit`` uses for n rows of D features; k = 10 is assumed for ``n_clusters="auto"``.
@@ -234,11 +191,11 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
 
     def predict_proba(self, X: Any) -> Float32:
         """(n, k) memberships, calibrated without labels; rows sum to 1."""
-        return np.concatenate([self._calibrated(logits) for _, logits in self._blocks(self._validate(X))])
+        return np.concatenate([self._model.calibrate(logits) for _, logits in self._model.blocks(self._validate(X))])
 
     def transform(self, X: Any) -> Float32:
         """(n, d) the embedding ``Z``, rows of unit length."""
-        return np.concatenate([Z.cpu().numpy() for Z, _ in self._blocks(self._validate(X))])
+        return np.concatenate([Z.cpu().numpy() for Z, _ in self._model.blocks(self._validate(X))])
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """(d,) the names of the columns of ``transform``: ``cgmcr2_0``, ``cgmcr2_1``, ..."""
@@ -415,27 +372,18 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
 
     def _forward(self, source: FeatureSource) -> tuple[Tensor, Tensor]:
         """The embedding (n, d) and the logits (n, k) of all rows."""
-        blocks = [(Z.cpu(), logits.cpu()) for Z, logits in self._blocks(source)]
+        blocks = [(Z.cpu(), logits.cpu()) for Z, logits in self._model.blocks(source)]
         Z, logits = (torch.cat(parts) for parts in zip(*blocks, strict=True))
         return Z, logits
 
     def _labels(self, source: FeatureSource) -> Int64:
-        return np.concatenate([logits.argmax(-1).cpu().numpy() for _, logits in self._blocks(source)])
+        return np.concatenate([logits.argmax(-1).cpu().numpy() for _, logits in self._model.blocks(source)])
 
-    def _calibrated(self, logits: Tensor) -> Float32:
-        return (logits / self.calibration_.temperature).softmax(-1).cpu().numpy()
-
-    def _blocks(self, source: FeatureSource) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield (Z, logits of the head in use) of consecutive blocks of rows, in float32."""
-        device = choose_device(self.device)
-        network = self.network_.to(device)
-        width = network.config.hidden_dim * (2 + network.config.n_heads)
-        block = max(256, BLOCK_BYTES // (4 * width))
-        with torch.inference_mode():
-            for start in range(0, source.shape[0], block):
-                X = torch.from_numpy(read_rows(source, slice(start, start + block))).to(device)
-                Z, logits = network.embed(X)
-                yield Z, logits[self.head_]
+    @property
+    def _model(self) -> TrainedModel:
+        check_is_fitted(self, "network_")
+        temperature = self.calibration_.temperature if hasattr(self, "calibration_") else 1.0
+        return TrainedModel(self.network_, self.head_, temperature, self.device)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,13 +6,16 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from cgmcr2.cli import run
 from cgmcr2.clustering import Clustering
+from cgmcr2.features import FeatureStore
 from cgmcr2.runs import RunFolder, RunInfo
 from cgmcr2.runs.info import FittedOn
+from cgmcr2.runs.onnx import OnnxExport
 
 
 @pytest.fixture
@@ -53,6 +56,35 @@ def test_links_and_tables(folder: Path, tmp_path: Path) -> None:
 def test_a_table_needs_no_images(folder: Path, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "photos")
     assert run("export", folder, "--to", "csv", "-o", tmp_path / "t.csv") == 0
+
+
+def test_features_in_a_table(photo_run: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert run("export", photo_run, "--to", "parquet", "--features", "-o", tmp_path / "t.parquet") == 0
+    table = parquet.read_table(tmp_path / "t.parquet")
+    assert table.schema.field("features").type.list_size == 12  # of the encoder "colours"
+    store = FeatureStore.open(photo_run / "features")
+    rows = [store.ids.index(id) for id in table["path"].to_pylist()]
+    np.testing.assert_array_equal(table["features"].to_pylist(), store[rows])
+
+
+def test_features_that_are_gone(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("export", folder, "--to", "arrow", "--features", "-o", tmp_path / "t.arrow") == 2
+    assert "are no longer available; export without --features." in capsys.readouterr().err
+
+
+def test_model(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The export itself is tested in tests/runs/test_onnx.py."""
+    monkeypatch.setattr("cgmcr2.runs.onnx.export_onnx", lambda run, out, images: OnnxExport(out, "bundled", 256, 255))
+    assert run("export", folder, "--to", "onnx", "-o", "deploy") == 0
+    assert capsys.readouterr().out == (
+        "Model that takes images (encoder bundled): deploy/model.onnx\n255 of 256 labels equal to those of predict\n"
+    )
+    assert run("export", folder, "--to", "onnx", "-o", "deploy", "--json") == 0
+    values = {"path": "deploy", "encoder": "bundled", "checked": 256, "equal": 255}
+    assert json.loads(capsys.readouterr().out) == values
 
 
 def test_missing_images_are_listed(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +107,19 @@ def test_unreadable_files_are_listed_with_the_reason(
     assert rows["red.png"]["error"] == ""
     assert rows["broken.jpg"]["cluster"] == ""
     assert "not an image" in rows["broken.jpg"]["error"]
+
+
+PREDICT = """
+import runpy, sys
+runpy.run_path(sys.argv[1])
+from cgmcr2.cli import run
+assert run("predict", *sys.argv[2:4], "--no-cache", "-q", "-o", sys.argv[4]) == 0
+print([name for name in ("torch", "torch._dynamo", "sklearn", "scipy.stats", "pandas") if name in sys.modules])
+"""
+
+
+def test_prediction_of_images_starts_without_slow_imports(photo_run: Path, photos: Path, tmp_path: Path) -> None:
+    encoder = Path(__file__).parents[1] / "colours.py"
+    command = [sys.executable, "-c", PREDICT, *map(str, (encoder, photo_run, photos, tmp_path / "new.csv"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1:] == ["['torch']"], done.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from cgmcr2.encoders import Encoder
@@ -40,6 +41,13 @@ def test_protocol(encoder: BundledEncoder) -> None:
 def test_fingerprint_is_equal_on_every_machine(encoder: BundledEncoder) -> None:
     assert encoder.fingerprint == "8c61cf3e1f04816529c68bef1beea5ed"
     assert BundledEncoder(size=160, device="cpu").fingerprint != encoder.fingerprint
+
+
+def test_export_module_gives_the_features(encoder: BundledEncoder, images: list[Image.Image]) -> None:
+    batch = np.stack([encoder.preprocess(image) for image in images[:3]])
+    module = encoder.export_module()
+    assert module is not None
+    np.testing.assert_allclose(module(torch.from_numpy(batch)), encoder.encode(batch), rtol=1e-4, atol=1e-5)
 
 
 def test_features_do_not_depend_on_the_batch(encoder: BundledEncoder, images: list[Image.Image]) -> None:

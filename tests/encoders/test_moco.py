@@ -153,6 +153,15 @@ def test_views_are_averaged_and_reproducible(plain: Path, images: list[Image.Ima
     assert len({one.fingerprint, two.fingerprint, MocoEncoder(plain, views=2, seed=1).fingerprint}) == 3
 
 
+def test_export_module_gives_the_features_without_views(plain: Path, images: list[Image.Image]) -> None:
+    encoder = MocoEncoder(plain, device="cpu")
+    batch = np.stack([encoder.preprocess(image) for image in images[:2]])
+    module = encoder.export_module()
+    assert module is not None
+    np.testing.assert_allclose(module(torch.from_numpy(batch[:, 0])), encoder.encode(batch), rtol=1e-4, atol=1e-5)
+    assert MocoEncoder(plain, views=2, device="cpu").export_module() is None
+
+
 def test_name_loads_the_same_encoder(plain: Path) -> None:
     encoder = load_encoder(f"moco:{plain}", views=2, seed=5)
     assert encoder.name == f"moco:{plain.resolve()}?views=2&seed=5"

@@ -131,6 +131,17 @@ def test_features_do_not_depend_on_the_batch(
     np.testing.assert_allclose(alone, together, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("family", ["clip", "siglip", "dinov2"])
+def test_export_module_gives_the_features(
+    family: str, request: pytest.FixtureRequest, images: list[Image.Image]
+) -> None:
+    encoder = VitEncoder(str(request.getfixturevalue(family)), device="cpu", precision="float32")
+    batch = np.stack([encoder.preprocess(image) for image in images[:2]])
+    module = encoder.export_module()
+    assert module is not None
+    np.testing.assert_allclose(module(torch.from_numpy(batch)), encoder.encode(batch), rtol=1e-4, atol=1e-5)
+
+
 def test_bfloat16_is_close_to_float32(clip: Path, images: list[Image.Image]) -> None:
     full, half = (VitEncoder(str(clip), device="cpu", precision=precision) for precision in ("float32", "bfloat16"))
     batch = np.stack([full.preprocess(image) for image in images])

@@ -1,10 +1,17 @@
 """Run folders: the result of ``cluster`` and ``fit`` on disk, and what is done with it."""
 
-from .doctor import Finding, check_run, check_store, compact_store, repair_run
-from .fit import RunResult, choose_clusters, fit_features, fit_images
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .folder import RunFolder
 from .info import RunInfo
 from .predict import Evaluation, Prediction, Predictor
+
+if TYPE_CHECKING:
+    from .doctor import Finding, check_run, check_store, compact_store, repair_run
+    from .fit import RunResult, choose_clusters, fit_features, fit_images
 
 __all__ = [
     "Evaluation",
@@ -22,3 +29,16 @@ __all__ = [
     "fit_images",
     "repair_run",
 ]
+
+_HOMES = {
+    "doctor": ("Finding", "check_run", "check_store", "compact_store", "repair_run"),
+    "fit": ("RunResult", "choose_clusters", "fit_features", "fit_images"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import names that need scikit-learn on first use, so that ``cgmcr2 predict`` starts quickly."""
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

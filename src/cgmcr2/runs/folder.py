@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -18,15 +18,16 @@ from cgmcr2._checksums import DamagedFileError
 from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
 from cgmcr2.datasets import load_dataset
-from cgmcr2.estimator import CgMCR2
 from cgmcr2.features import FeatureStore
 from cgmcr2.features.duplicates import FILE_NAME as DUPLICATES
 from cgmcr2.features.sources import FeatureSource, Subset, load_feature_file
 from cgmcr2.images import Catalog
-from cgmcr2.training.checkpoint import remove_checkpoints
-from cgmcr2.training.log import read_metrics
+from cgmcr2.inference import TrainedModel
 
 from .info import RunInfo
+
+if TYPE_CHECKING:  # imports scikit-learn, which prediction does not need
+    from cgmcr2.estimator import CgMCR2
 
 StrPath = str | os.PathLike[str]
 
@@ -82,8 +83,15 @@ class RunFolder:
         self.verify(*CLUSTERING_FILES)
         return Clustering.load(self.path)
 
-    def model(self, device: str = "auto") -> CgMCR2:
-        """The trained model."""
+    def model(self, device: str = "auto") -> TrainedModel:
+        """The trained model, for prediction."""
+        self.verify(*MODEL_FILES)
+        return TrainedModel.load(self.model_folder, device=device)
+
+    def estimator(self, device: str = "auto") -> CgMCR2:
+        """The fitted estimator."""
+        from cgmcr2.estimator import CgMCR2
+
         self.verify(*MODEL_FILES)
         return CgMCR2.load(self.model_folder, device=device)
 
@@ -164,6 +172,8 @@ class RunFolder:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The metrics of every training step."""
+        from cgmcr2.training.log import read_metrics
+
         self.verify("metrics.jsonl")
         return read_metrics(self.metrics) if self.metrics.is_file() else []
 
@@ -236,6 +246,8 @@ class RunFolder:
 
     def remove_checkpoints(self) -> None:
         """Delete the checkpoints of the finished training."""
+        from cgmcr2.training.checkpoint import remove_checkpoints
+
         remove_checkpoints(self.path)
         for temporary in (*self.path.glob(".checkpoint.*.part*"), *self.path.glob(".precomputed.*.part*")):
             temporary.unlink(missing_ok=True)  # of a killed process

@@ -21,9 +21,9 @@ from cgmcr2._files import write_text
 from cgmcr2.clustering.export import new_folder
 from cgmcr2.encoders import Encoder, load_encoder
 from cgmcr2.encoders.torch_encoder import EncoderModule
-from cgmcr2.estimator import CgMCR2
 from cgmcr2.features.sources import read_rows
 from cgmcr2.images import iter_decoded
+from cgmcr2.inference import TrainedModel
 
 from .folder import RunFolder, StrPath
 
@@ -102,11 +102,11 @@ class _DeployedModel(nn.Module):
     targets: Tensor
     merge: Tensor
 
-    def __init__(self, encoder: EncoderModule | None, model: CgMCR2, merged: dict[int, int]) -> None:
+    def __init__(self, encoder: EncoderModule | None, model: TrainedModel, merged: dict[int, int]) -> None:
         super().__init__()
-        self.encoder, self.network = encoder, model.network_
-        self.head, self.temperature = model.head_, model.calibration_.temperature
-        k = model.n_clusters_
+        self.encoder, self.network = encoder, model.network
+        self.head, self.temperature = model.head, model.temperature
+        k = model.n_clusters
         targets = torch.arange(k)
         targets[list(merged)] = torch.tensor(list(merged.values()), dtype=torch.int64)
         self.register_buffer("targets", targets)

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,16 +19,16 @@ from cgmcr2._files import replacing
 from cgmcr2.clustering import COLUMNS, Clustering, write_csv
 from cgmcr2.clustering.geometry import outlier_scores
 from cgmcr2.encoders import load_encoder
-from cgmcr2.estimator import CgMCR2
-from cgmcr2.evaluation import Protocol, Scores, score_labels
 from cgmcr2.features import extract
 from cgmcr2.features.extract import Engine
 from cgmcr2.features.sources import FeatureFile, FeatureSource, check_finite, load_feature_file
 from cgmcr2.images import Catalog
 from cgmcr2.images.storage import absolute_source
 
-from .fit import select_part
 from .folder import RunFolder, StrPath
+
+if TYPE_CHECKING:  # imports SciPy and scikit-learn, which prediction does not need
+    from cgmcr2.evaluation import Protocol, Scores
 
 
 class Prediction(NamedTuple):
@@ -63,12 +63,11 @@ class Predictor:
     ----------
     run : a run folder
     device : where to run the model
-    model : the model, if it is in memory already
     """
 
-    def __init__(self, run: StrPath | RunFolder, *, device: str = "auto", model: CgMCR2 | None = None) -> None:
+    def __init__(self, run: StrPath | RunFolder, *, device: str = "auto") -> None:
         self.run = run if isinstance(run, RunFolder) else RunFolder(run)
-        self.model = model or self.run.model(device)
+        self.model = self.run.model(device)
 
     def predict_features(self, features: StrPath, *, part: str = "all") -> Prediction:
         """Label (a part of) a feature file with the cluster head."""
@@ -123,13 +122,18 @@ class Predictor:
         self, features: StrPath, *, part: str = "test", labels: str = "labels", spectral: bool = False
     ) -> Evaluation:
         """Compare with the labels of a feature file, on the rows of ``part`` (all rows without a split)."""
+        from cgmcr2.evaluation import Protocol, score_labels
+
         file = load_feature_file(features, labels=labels)
         if file.labels is None:
             raise ValueError(f"{features} has no {labels!r} to compare with; give a file with labels.")
         source, _, name = self._select(file, features, part)
-        predicted = self.model.spectral_labels(source) if spectral else self.model.infer(source).labels
+        if spectral:
+            predicted = self.run.estimator(self.model.device).spectral_labels(source)
+        else:
+            predicted = self.model.infer(source).labels
         scores = score_labels(np.asarray(file.labels)[file.rows(part)], predicted)
-        sizes = np.bincount(predicted, minlength=self.model.n_clusters_).tolist()
+        sizes = np.bincount(predicted, minlength=self.model.n_clusters).tolist()
         fitted_on = self.run.info.fitted_on
         by = "spectral" if spectral else "head"
         protocol = Protocol(fitted_on.part, fitted_on.rows, name, source.shape[0], by)  # type: ignore[arg-type]
@@ -149,6 +153,8 @@ class Predictor:
 
     def _select(self, file: FeatureFile, path: StrPath, part: str) -> tuple[FeatureSource, list[str], str]:
         self._check_encoder(file.fingerprint, file.features.shape[1], str(path))
+        from .fit import select_part
+
         source, ids, name = select_part(file, part)
         check_finite(source)
         return source, ids, name
@@ -160,10 +166,10 @@ class Predictor:
             raise ValueError(
                 f"{features} was made by another encoder ({fingerprint}) than {self.run.path} ({fitted}); use the same."
             )
-        if width != self.model.n_features_in_:
+        if width != self.model.n_features:
             raise ValueError(
                 f"{features} has rows of {width} features, but {self.run.path} was fitted on "
-                f"{self.model.n_features_in_}; use features of the same encoder."
+                f"{self.model.n_features}; use features of the same encoder."
             )
 
 

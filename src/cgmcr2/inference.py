@@ -1,0 +1,126 @@
+"""Predictions of a trained network. Imports no scikit-learn, so that ``cgmcr2 predict`` starts quickly."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cgmcr2._arrays import confidence_and_margin
+from cgmcr2._device import choose_device
+from cgmcr2.features.sources import FeatureSource, read_rows
+from cgmcr2.model import Network, load_network
+
+Float32 = npt.NDArray[np.float32]
+Int64 = npt.NDArray[np.int64]
+
+BLOCK_BYTES = 64 << 20  # hidden activations of one block of rows
+MAX_MEMBERSHIPS = 1 << 27  # in memory and in a run folder, 512 MB; a million rows in 1,000 clusters have more
+
+
+class Inference(NamedTuple):
+    """Predictions for n rows."""
+
+    labels: Int64  # (n,)
+    confidence: Float32  # (n,), calibrated probability of the label
+    margin: Float32  # (n,), confidence minus the largest other probability
+    probabilities: Float32 | None  # (n, k), calibrated; None above MAX_MEMBERSHIPS
+    embedding: Float32  # (n, d), unit rows
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedModel:
+    """A trained network, and what is needed to predict with it."""
+
+    network: Network
+    head: int  # the cluster head in use
+    temperature: float = 1.0  # of the calibrated probabilities
+    device: str = "auto"
+
+    @classmethod
+    def load(cls, folder: Path, *, device: str = "auto") -> TrainedModel:
+        """Load the model that ``CgMCR2.save`` wrote."""
+        network, config = load_network(folder)
+        try:
+            saved = msgspec.convert(config, _Saved)
+        except msgspec.ValidationError as error:
+            raise ValueError(
+                f"{folder / 'config.json'} is damaged ({error}); restore the file, or train the model again."
+            ) from None
+        return cls(network, saved.head, saved.calibration.temperature, device)
+
+    @property
+    def n_clusters(self) -> int:
+        return self.network.config.n_clusters
+
+    @property
+    def n_features(self) -> int:
+        return self.network.config.in_dim
+
+    def blocks(self, source: FeatureSource) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the embedding and the logits of consecutive blocks of rows, in float32."""
+        device = choose_device(self.device)
+        network = self.network.to(device)
+        width = network.config.hidden_dim * (2 + network.config.n_heads)
+        block = max(256, BLOCK_BYTES // (4 * width))
+        with torch.inference_mode():
+            for start in range(0, source.shape[0], block):
+                X = torch.from_numpy(read_rows(source, slice(start, start + block))).to(device)
+                Z, logits = network.embed(X)
+                yield Z, logits[self.head]
+
+    def calibrate(self, logits: Tensor) -> Float32:
+        """Calibrated probabilities (n, k) of logits (n, k)."""
+        return (logits / self.temperature).softmax(-1).cpu().numpy()
+
+    def infer(
+        self,
+        source: FeatureSource,
+        merged: Mapping[int, int] | None = None,
+        *,
+        max_memberships: int = MAX_MEMBERSHIPS,
+    ) -> Inference:
+        """Labels, probabilities and embedding in one pass; the rows must be finite (not checked).
+
+        ``merged`` holds the target of each cluster that was merged into another; their probabilities are added up.
+        More than ``max_memberships`` probabilities are not returned, only the confidence and margin of each row.
+        """
+        n, k = source.shape[0], self.n_clusters
+        targets = np.arange(k)
+        targets[list(merged or {})] = list((merged or {}).values())
+        labels, (confidence, margin) = np.empty(n, np.int64), np.empty((2, n), np.float32)
+        probabilities = np.empty((n, k), np.float32) if n * k <= max_memberships else None
+        embedding = np.empty((n, self.network.config.embedding_dim), np.float32)
+        start = 0
+        for Z, logits in self.blocks(source):
+            rows = slice(start, start := start + len(Z))
+            block = self.calibrate(logits)
+            for gone, target in (merged or {}).items():
+                block[:, target] += block[:, gone]
+                block[:, gone] = 0
+            labels[rows] = targets[logits.argmax(-1).cpu().numpy()]
+            confidence[rows], margin[rows] = confidence_and_margin(labels[rows], block)
+            embedding[rows] = Z.cpu().numpy()
+            if probabilities is not None:
+                probabilities[rows] = block
+        return Inference(labels, confidence, margin, probabilities, embedding)
+
+
+@dataclasses.dataclass(frozen=True)
+class _SavedCalibration:
+    temperature: float
+
+
+@dataclasses.dataclass(frozen=True)
+class _Saved:
+    """The entries of ``config.json`` that prediction needs."""
+
+    head: int
+    calibration: _SavedCalibration
