@@ -11,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import xxhash
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from cgmcr2._arrays import unit_rows
@@ -203,6 +201,9 @@ def _close_pairs(Y: Tensor, least: Tensor, tile: int, progress: bool) -> Iterato
 
 def _merge(groups: Int64, pairs: Int64) -> Int64:
     """Merge the groups (n,) of the rows of each pair; the number of a group is its first row."""
+    from scipy.sparse import coo_array  # importing SciPy would slow down the start of predict
+    from scipy.sparse.csgraph import connected_components
+
     n = len(groups)
     rows, columns = groups[pairs]
     _, component = connected_components(coo_array((np.ones(len(rows), bool), (rows, columns)), (n, n)), directed=False)
