@@ -11,7 +11,7 @@ from PIL import Image
 from cgmcr2.images import Catalog, decode
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def png() -> Callable[..., bytes]:
     """PNG file of one colour with the given red value."""
 

@@ -106,8 +106,10 @@ def list_tar(
     max_member_bytes: int = MAX_MEMBER_BYTES,
     free_bytes: int = FREE_BYTES,
 ) -> tuple[Listing, TarSource]:
-    """List the members of a tar (plain, gz, bz2 or xz) in archive order; with ``samples``, one image of each sample.
+    """List the members of a tar (plain, gz, bz2 or xz) in archive order.
 
+    Metadata of an image (``0001.json`` beside ``0001.jpg``, as in WebDataset) is left out; with ``samples``, so is
+    every further image of the same sample.
     The stamp of a member is that of the archive. If the archive is truncated, the members before the
     damage are listed and the archive itself is reported as an error; likewise if it expands to more than ``free_bytes``
     and 100 times its size.
@@ -135,20 +137,23 @@ def list_tar(
         if not members:
             raise ValueError(f"{redact(file.path)!r} cannot be read as a tar archive ({error}).") from None
         damage = f"the archive is damaged after {members[-1].id!r}: {error}"
-    listing, offsets = _split_members(_sample_images(members) if samples else members, max_member_bytes)
+    listing, offsets = _split_members(_without_metadata(members, samples), max_member_bytes)
     if damage:
         listing.errors.append((os.path.basename(file.path), damage))
     return listing, TarSource(file, compression, offsets, listing.sizes)
 
 
-def _sample_images(members: list[_Member]) -> list[_Member]:
-    """Return the first image of each WebDataset sample: consecutive members whose names agree up to the first dot."""
-    images: list[_Member] = []
+def _without_metadata(members: list[_Member], samples: bool) -> list[_Member]:
+    """Return the images of each sample, which are consecutive members whose names agree up to the first dot."""
+    kept: list[_Member] = []
     for key, group in itertools.groupby(members, lambda member: re.sub(r"\.[^/]*$", "", member.id)):
         sample = list(group)
-        image = next((member for member in sample if member.id.lower().endswith(IMAGE_SUFFIXES)), None)
-        images.append(image or sample[0]._replace(id=key, problem="the sample has no image"))
-    return images
+        images = [member for member in sample if member.id.lower().endswith(IMAGE_SUFFIXES)]
+        if images:
+            kept.extend(images[:1] if samples else images)
+        else:
+            kept.extend([sample[0]._replace(id=key, problem="the sample has no image")] if samples else sample)
+    return kept
 
 
 def list_npz(file: FileInfo) -> tuple[Listing, NpzSource]:

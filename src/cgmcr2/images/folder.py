@@ -95,21 +95,19 @@ def list_objects(url: str) -> Listing:
 
 
 def list_urls(paths: Iterable[str], base: str) -> tuple[Listing, list[str]]:
-    """List URLs in this order without a request, so that sizes are unknown (0); return the listing and the URLs.
+    """List URLs in this order without a request, so that sizes are unknown (-1); return the listing and the URLs.
 
-    Paths that are not URLs are relative to the folder or URL ``base``. The id is the URL without its query string,
-    which may be a signature. URLs that differ in their query string only are distinguished by a checksum.
+    Paths that are not URLs are relative to the folder or URL ``base``. The id of an image is what is written, without
+    the query string, which may be a signature. A checksum distinguishes URLs that differ in the query string only.
     """
     join = "{}/{}".format if is_url(base) else os.path.join  # a list from a server cannot name local files
-    urls = list(dict.fromkeys(path if is_url(path) else join(base, path) for path in paths))
-    ids = [redact(url) for url in urls]
+    paths = list(dict.fromkeys(paths))
+    ids = [redact(path) for path in paths]
     counts = Counter(ids)
     listing = Listing()
-    for id, url in zip(ids, urls, strict=True):
-        if counts[id] > 1:
-            id = f"{id}?{zlib.crc32(os.fsencode(url)):08x}"
-        listing.add(url if id == url else id, 0, 0)
-    return listing, urls
+    for id, path in zip(ids, paths, strict=True):
+        listing.add(f"{id}?{zlib.crc32(os.fsencode(path)):08x}" if counts[id] > 1 else id, -1, 0)
+    return listing, [path if is_url(path) else join(base, path) for path in paths]
 
 
 def _sorted(listing: Listing) -> Listing:

@@ -63,7 +63,7 @@ class FileSource:
 
 @dataclass
 class ObjectSource:
-    """Objects at URLs: ``base`` and the id, or ``urls`` in catalog order; the size of an object is 0 if unknown."""
+    """Objects at URLs: ``base`` and the id, or ``urls`` in catalog order; the size of an object is -1 if unknown."""
 
     sizes: array[int]
     base: str = ""
@@ -76,7 +76,7 @@ class ObjectSource:
         url = self.urls[index] if self.urls is not None else f"{self.base}/{id}"
         size = self.sizes[index]
         check_file_size(size, MAX_MEMBER_BYTES)
-        return io.BytesIO(read_range(url, 0, size, self.retry) if size else read_object(url, retry=self.retry))
+        return io.BytesIO(read_object(url, retry=self.retry) if size < 0 else read_range(url, 0, size, self.retry))
 
 
 class ConcatenatedSource:

@@ -105,7 +105,9 @@ def read_range(path: str, start: int, length: int, retry: Retry = DEFAULT_RETRY)
 
     def request() -> bytes:
         data: bytes = fs.cat_file(name, start=start, end=start + length)
-        if len(data) != length:
+        if len(data) > length:
+            raise StorageError("the server does not support range requests; download the file")
+        if len(data) < length:
             raise TruncatedError(f"truncated: {len(data):,} of {length:,} bytes were received")
         return data
 
@@ -125,7 +127,8 @@ def read_object(path: str, limit: int = MAX_MEMBER_BYTES, retry: Retry = DEFAULT
             data: bytes = fs.cat_file(name, start=0, end=limit + 1)
             return data
         content = bytearray()
-        with fs.open(name, block_size=0) as stream:  # a server may ignore a requested range, but not a closed stream
+        # A stream can be closed at the limit, while a server may ignore a requested range. The size saves a request.
+        with fs.open(name, block_size=0, size=1) as stream:
             while len(content) <= limit and (part := stream.read(2**20)):
                 content += part
         return bytes(content)
@@ -260,10 +263,17 @@ def describe_error(error: Exception) -> tuple[str, bool]:
     >>> describe_error(TimeoutError())
     ('the server did not answer in time', True)
     """
-    status = _http_status(error)
     if isinstance(error, TruncatedError):
         return str(error), True
+    if "Checksum" in type(error).__name__:
+        return "altered in transfer: the checksum does not match", True
+    if "Payload" in type(error).__name__ or "IncompleteRead" in type(error).__name__:
+        return "truncated: the connection was closed too early", True
+    status = _http_status(error)
+    cause = error.__cause__
     if isinstance(error, FileNotFoundError) or status == 404:
+        if isinstance(cause, Exception) and not isinstance(cause, LookupError) and status != 404:
+            return describe_error(cause)  # fsspec takes every failed request over HTTP for a missing file
         return "does not exist", False
     if isinstance(error, PermissionError) or status in (401, 403):
         return "permission denied; check your credentials", False
@@ -275,8 +285,6 @@ def describe_error(error: Exception) -> tuple[str, bool]:
         return "the server did not answer in time", True
     if isinstance(error, ImportError | ValueError | TypeError):  # not of the network
         return redact(str(error)), False
-    if "Payload" in type(error).__name__ or "IncompleteRead" in type(error).__name__:
-        return "truncated: the connection was closed too early", True
     return f"the connection failed ({redact(str(error)) or type(error).__name__})", True
 
 
