@@ -97,10 +97,10 @@ class PRODSC(MinibatchBaseline):
     nearest centre; with no more rows than landmarks the result is the same. To be practical on a CPU, the hidden width
     is 1,024 instead of 4,096, and batches have 512 rows below 20 clusters instead of 1,024. gamma, beta and eta are
     those of their CIFAR-10 configuration below 20 clusters, and of their CIFAR-100 configuration otherwise (on DTD with
-    47 clusters, the former has an ACC of 0.14 and the latter 0.48). There are 200 + 1,000 steps for every n (theirs: 484
-    on CIFAR-10, 3,300 on CIFAR-100). More training is not always better: with ten times the learning rate, ACC falls by
-    20 to 30 points from 300 to 600 steps. As in their code, there is one Sinkhorn step, so rows sum to 1 and columns
-    approximately.
+    47 clusters, the former has an ACC of 0.14 and the latter 0.48). There are 200 + 1,000 steps for every n (theirs:
+    484 on CIFAR-10, 3,300 on CIFAR-100). More training is not always better: with ten times the learning rate, ACC
+    falls by 20 to 30 points from 300 to 600 steps. As in their code, there is one Sinkhorn step, so rows sum to 1 and
+    columns approximately.
 
     Parameters
     ----------
