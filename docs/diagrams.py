@@ -31,13 +31,17 @@ FLOW: list[tuple[str, dict[str, str], str]] = [
         },
         "Add a setting, a term of the loss, a layer.",
     ),
-    ("labels, Pi (n, k), Z (n, d)", {"estimator.py": ""}, "Change CgMCR2, the scikit-learn interface."),
+    (
+        "labels, Pi (n, k), Z (n, d)",
+        {"estimator.py": "", "inference.py": ""},
+        "Change CgMCR2, the scikit-learn interface.",
+    ),
     (
         "Clustering",
-        {"clustering": "clustering.py, geometry.py, io.py, export.py"},
+        {"clustering": "clustering.py, geometry.py, io.py, export.py, tables.py"},
         "Change names, merges, outliers, exports.",
     ),
-    ("run folder", {"runs": "folder.py, info.py, fit.py, predict.py"}, "Add a file to the run folder."),
+    ("run folder", {"runs": "folder.py, info.py, fit.py, predict.py, onnx.py"}, "Add a file to the run folder."),
     ("report.html", {"report": "page_data.py, projection.py, templates/report.html"}, "Change the page."),
 ]
 BESIDE = [

@@ -20,12 +20,14 @@ from torch import Tensor, nn
 from cgmcr2._files import write_text
 from cgmcr2.clustering.export import new_folder
 from cgmcr2.encoders import Encoder, load_encoder
+from cgmcr2.encoders.hub import first_line
 from cgmcr2.encoders.torch_encoder import EncoderModule
 from cgmcr2.features.sources import read_rows
 from cgmcr2.images import iter_decoded
 from cgmcr2.inference import TrainedModel
 
 from .folder import RunFolder, StrPath
+from .predict import Predictor
 
 CHECKED = 256  # rows of the run whose labels are compared
 CHUNK = 16  # images per call of the exported model in the comparison
@@ -71,14 +73,15 @@ def export_onnx(run: StrPath | RunFolder, out: StrPath, *, images: StrPath | Non
         import onnxscript  # noqa: F401 - used by torch.onnx
     except ImportError as error:
         raise ImportError("Export to onnx needs onnxruntime; install it with: pip install 'cgmcr2[onnx]'") from error
-    model, encoder = folder.model(), None
+    predictor, encoder = Predictor(folder), None
     if folder.info.encoder_name is not None:
         encoder = load_encoder(folder.info.encoder_name)
+        predictor.check_encoder(encoder.fingerprint, encoder.dim, folder.info.encoder_name)
     module = encoder.export_module() if encoder is not None and hasattr(encoder, "export_module") else None
     inputs, features = _sample(folder, encoder, images)
-    expected = model.infer(features, folder.clustering.merged)
+    expected = predictor.model.infer(features, folder.clustering.merged)
     inputs = features if module is None else inputs.reshape(-1, *module.preprocessing.shape)
-    network = _DeployedModel(module, model, folder.clustering.merged)
+    network = _DeployedModel(module, predictor.model, folder.clustering.merged)
     with new_folder(Path(out)) as temporary:
         program = _export(network, inputs[:2], "features" if module is None else "images")
         description = _describe(folder, encoder, module, inputs)
@@ -90,7 +93,7 @@ def export_onnx(run: StrPath | RunFolder, out: StrPath, *, images: StrPath | Non
         if (different & (expected.margin > ROUNDING_MARGIN)).any():
             raise ValueError(
                 f"The exported model assigns {different.sum()} of {len(labels)} images to other clusters than predict "
-                f"does, so nothing was written; the encoder {folder.info.encoder_name} cannot be exported."
+                "does, so nothing was written; use cgmcr2 predict."
             )
     name = None if module is None else description["encoder"]
     return OnnxExport(Path(out), name, len(labels), int((~different).sum()))
@@ -152,16 +155,21 @@ def _export(network: nn.Module, inputs: npt.NDArray[Any], name: str) -> Any:
     example = torch.from_numpy(inputs.copy()).to(next(network.parameters()).device)
     if len(example) == 1:  # a size of 1 would be fixed
         example = torch.cat([example, example])
-    with _quiet(), torch.inference_mode(False), torch.no_grad():
-        return torch.onnx.export(
-            network.eval(),
-            (example,),
-            input_names=[name],
-            output_names=list(OUTPUTS),
-            dynamic_shapes=({0: torch.export.Dim("n")},),
-            dynamo=True,
-            verbose=False,
-        )
+    try:
+        with _quiet(), torch.no_grad():
+            return torch.onnx.export(
+                network.eval(),
+                (example,),
+                input_names=[name],
+                output_names=list(OUTPUTS),
+                dynamic_shapes=({0: torch.export.Dim("n")},),
+                dynamo=True,
+                verbose=False,
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        raise ValueError(
+            f"torch cannot export this model to ONNX ({first_line(error)}); use cgmcr2 predict."
+        ) from error
 
 
 def _run(path: Path, inputs: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

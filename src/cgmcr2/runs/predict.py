@@ -102,7 +102,7 @@ class Predictor:
             raise ValueError(f"{self.run.path} was fitted on features, not on images; give it features to label.")
         catalog = Catalog.from_source(source, exclude=[self.run.path])
         encoder = load_encoder(encoder_name)
-        self._check_encoder(encoder.fingerprint, encoder.dim, str(source))
+        self.check_encoder(encoder.fingerprint, encoder.dim, str(source))
         folder = Path(cache) if cache is not None else _user_cache()
         with _store_path(folder if use_cache else None, f"{absolute_source(source)}\0{encoder.fingerprint}") as store:
             features = extract(
@@ -152,14 +152,14 @@ class Predictor:
         return Clustering(ids, **inference._asdict(), outlier=outlier, names=fitted.names, merged=fitted.merged)
 
     def _select(self, file: FeatureFile, path: StrPath, part: str) -> tuple[FeatureSource, list[str], str]:
-        self._check_encoder(file.fingerprint, file.features.shape[1], str(path))
+        self.check_encoder(file.fingerprint, file.features.shape[1], str(path))
         from .fit import select_part
 
         source, ids, name = select_part(file, part)
         check_finite(source)
         return source, ids, name
 
-    def _check_encoder(self, fingerprint: str | None, width: int, features: str) -> None:
+    def check_encoder(self, fingerprint: str | None, width: int, features: str) -> None:
         """Refuse features of another encoder, by fingerprint if both are known, otherwise by width."""
         fitted = self.run.info.encoder
         if fitted and fingerprint and fitted != fingerprint:
