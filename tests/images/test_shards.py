@@ -147,7 +147,10 @@ def test_parquet_with_bytes_as_img2dataset_writes_it(tmp_path: Path, png: Png, r
     write_parquet(path, {"hash": [b"x", b"y", b"z"], "key": ["0", "1", "2"], "jpg": [png(5), None, b"no image"]})
     catalog = Catalog.from_source(path)
     assert catalog.ids == ["00000/0", "00000/1", "00000/2"]
-    reasons = ["the row has no image bytes", "not an image, or an unsupported image format"]
+    reasons = [
+        "the row has no image bytes; a path alone is not followed",
+        "not an image, or an unsupported image format",
+    ]
     assert red_values(catalog) == [5, *reasons]
     assert not is_features(path)
 

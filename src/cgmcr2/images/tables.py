@@ -172,7 +172,7 @@ def _image_column(schema: Any, file: FileInfo) -> str:
 def _image(value: Any) -> IO[bytes]:
     data = value.get("bytes") if isinstance(value, dict) else value
     if data is None:
-        raise ValueError("the row has no image bytes")
+        raise ValueError("the row has no image bytes; a path alone is not followed")
     check_file_size(len(data), MAX_MEMBER_BYTES)
     return io.BytesIO(data)
 
