@@ -25,7 +25,7 @@ class Group:
     ``TorchGroup`` implements the same operations for several processes. All processes must call them in the same order.
     """
 
-    rank = 0  # number of this process; the first one, 0, does everything but the network
+    rank = 0  # number of this process
     size = 1  # number of processes
 
     def part(self, n: int) -> slice:
@@ -52,7 +52,10 @@ class Group:
         """Sum the gradients of ``parameters`` over the processes, in place."""
 
     def on_first(self, function: Callable[[], T]) -> T:
-        """Call ``function`` in the first process only and return its result in all."""
+        """Call ``function`` in the first process only and return its result, which is pickled, in all.
+
+        If the call fails, the other processes raise ``ProcessError``.
+        """
         return function()
 
     def all_threads(self) -> contextlib.AbstractContextManager[object]:
