@@ -74,6 +74,8 @@ class ObjectSource:
 
     def load(self, index: int, id: str) -> IO[bytes]:
         url = self.urls[index] if self.urls is not None else f"{self.base}/{id}"
+        if not is_url(url):  # in a list that also names local files
+            return FileSource("").load(index, url)
         size = self.sizes[index]
         check_file_size(size, MAX_MEMBER_BYTES)
         return io.BytesIO(read_object(url, retry=self.retry) if size < 0 else read_range(url, 0, size, self.retry))

@@ -114,16 +114,12 @@ def read_range(path: str, start: int, length: int, retry: Retry = DEFAULT_RETRY)
     return retry.call(request)
 
 
-def read_object(path: str, limit: int = MAX_MEMBER_BYTES, retry: Retry = DEFAULT_RETRY) -> bytes:
-    """Return the content of a file of unknown size."""
-    if not is_url(path):
-        check_file_size(os.path.getsize(path), limit)
-        with open(path, "rb") as file:
-            return file.read()
-    fs, name = _filesystem(path)
+def read_object(url: str, limit: int = MAX_MEMBER_BYTES, retry: Retry = DEFAULT_RETRY) -> bytes:
+    """Return the content of an object of unknown size."""
+    fs, name = _filesystem(url)
 
     def request() -> bytes:
-        if not path.lower().startswith(_HTTP):
+        if not url.lower().startswith(_HTTP):
             data: bytes = fs.cat_file(name, start=0, end=limit + 1)
             return data
         content = bytearray()
