@@ -108,6 +108,16 @@ def test_missing_shard_of_a_pattern(tmp_path: Path, png: Png) -> None:
         Catalog.from_source(str(tmp_path / "{0..1}.tar"))
 
 
+def test_arrow_file_at_a_url_is_refused() -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/disk/data-00000-of-00001.arrow", b"x")
+    try:
+        with pytest.raises(ValueError, match="read from a local disk only"):
+            Catalog.from_source("memory://disk")
+    finally:
+        memory.store.clear()
+
+
 def test_tars_at_a_url(tmp_path: Path, png: Png) -> None:
     memory = fsspec.filesystem("memory")
     for shard in range(2):

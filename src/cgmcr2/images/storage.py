@@ -167,7 +167,10 @@ def file_info(path: str) -> FileInfo:
     """Return size and stamp of a file; the stamp of a local file is its modification time in ns."""
     if is_url(path):
         fs, name = _filesystem(path)
-        return _info(path, _checked(path, lambda: fs.info(name)))
+        values = _checked(path, lambda: fs.info(name))
+        if values.get("size") is None:
+            raise StorageError(f"{redact(path)} cannot be read: the server does not state its size; download it.")
+        return _info(path, values)
     status = os.stat(path)
     return FileInfo(path, status.st_size, status.st_mtime_ns)
 
@@ -215,7 +218,7 @@ def _objects(fs: Any, root: str, url: str) -> Iterator[tuple[str, dict[str, Any]
 def _info(url: str, values: dict[str, Any]) -> FileInfo:
     version = next((str(values[key]) for key in _VERSION_KEYS if values.get(key)), "")
     stamp = int.from_bytes(hashlib.blake2b(version.encode(), digest_size=8).digest(), "little") >> 1
-    return FileInfo(url, int(values.get("size") or 0), stamp)
+    return FileInfo(url, int(values["size"] or 0), stamp)
 
 
 def _checked(url: str, request: Callable[[], T]) -> T:

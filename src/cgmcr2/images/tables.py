@@ -46,9 +46,9 @@ def list_parquet(file: FileInfo) -> tuple[Listing, ParquetSource]:
 def list_arrow(file: FileInfo) -> tuple[Listing, ArrowSource]:
     """List the rows of an Arrow file of a Hugging Face data set."""
     if is_url(file.path):  # its rows could only be counted by downloading it
-        raise ValueError(
-            f"{redact(file.path)} is an Arrow file, which is read from a local disk only: copy the data set to this "
-            "machine, or save it with to_parquet()."
+        raise StorageError(
+            f"{redact(file.path)} is an Arrow file, which is read from a local disk only: copy the data set there, or "
+            "save it as Parquet."
         )
     listing = Listing()
     with _readable(file, "an Arrow file"):
