@@ -84,6 +84,11 @@ def command(*words: object) -> Callable[[], object]:
     return run
 
 
+def set_options(settings: list[str]) -> list[str]:
+    """Return the options of ``cgmcr2 fit`` for these settings."""
+    return [word for setting in settings for word in ("--set", setting)]
+
+
 def write_store(path: Path, rows: int = ROWS) -> None:
     """Write ``rows`` rows; ids, encoder and preprocessing are those of :func:`tiny_images` and :func:`encoder`."""
     from cgmcr2.features.extract import _default_shard_size
@@ -150,14 +155,13 @@ def commands(store: Path, clusters: int, settings: list[str]) -> None:
     copy = folder / "copy"
     shutil.copytree(store, copy, copy_function=os.link)
     more = Blobs(10_000)
-    options = [word for setting in settings for word in ("--set", setting)]
     steps: dict[str, Callable[[], object]] = {
         "import torch": lambda: __import__("torch"),
         "verify": command("doctor", store),
         "append 10,000 rows": lambda: FeatureStore.open(copy).append(more, [f"new {row}" for row in range(10_000)]),
         "compact": lambda: FeatureStore.open(copy).compact(),
         "embed 1,000 new images": lambda: embed(copy, rows + 1_000),
-        "fit": command("fit", store, "-k", clusters, "-o", run, *options),
+        "fit": command("fit", store, "-k", clusters, "-o", run, *set_options(settings)),
         "predict": command("predict", run, store, "-o", table),
         "report": command("report", run),
         "export": command("export", run, "--to", "csv", "-o", folder / "table.csv"),
@@ -179,7 +183,7 @@ def epoch(path: Path, share: float, parts: int) -> None:
     from cgmcr2.training import resolve, train
 
     store = FeatureStore.open(path)
-    X = store[:]
+    X = np.concatenate([np.load(file) for file in sorted(path.glob("shard-*.npy"))])  # float16
     half = share / parts / 2
     stages = {"warmup_epochs": half, "finetune_epochs": half}
     settings = resolve("paper", len(X), 10, DIM, {"hidden_dim": 256, "batch_size": 2048, **stages})
@@ -198,7 +202,7 @@ def epoch(path: Path, share: float, parts: int) -> None:
     )
 
 
-def growth(sizes: list[int], clusters: int, folder: Path) -> None:
+def growth(sizes: list[int], clusters: int, settings: list[str], folder: Path) -> None:
     """Print time and memory of embed, fit, predict and report at several sizes, and the slopes."""
     costs: dict[str, list[Cost]] = {}
     for rows in sizes:
@@ -208,7 +212,7 @@ def growth(sizes: list[int], clusters: int, folder: Path) -> None:
         target = folder / f"embed-{rows}"
         steps: dict[str, Callable[[], object]] = {
             "embed": lambda target=target, rows=rows: embed(target, rows),  # type: ignore[misc]
-            "fit": command("fit", store, "-k", clusters, "-o", run),
+            "fit": command("fit", store, "-k", clusters, "-o", run, *set_options(settings)),
             "predict": command("predict", run, store, "-o", folder / "labels.csv"),
             "report": command("report", run),
         }
@@ -235,7 +239,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.what == "growth":
         folder = options.store or Path(tempfile.mkdtemp())
-        growth(options.rows or list(SIZES), options.k or 10, folder)
+        growth(options.rows or list(SIZES), options.k or 10, options.set, folder)
     elif options.store is None:
         parser.error("give the folder of the store")
     elif options.what == "store":

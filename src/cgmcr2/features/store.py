@@ -39,6 +39,7 @@ from cgmcr2.features.shards import (
 from cgmcr2.features.sources import FeatureSource
 
 BLOCK_ROWS = 65_536  # entries of the index that are encoded at once
+READ_ROWS = 8_192  # rows that are read before they are converted to float32
 
 
 class FeatureStore:
@@ -271,25 +272,29 @@ class FeatureStore:
         row_in_shard = indices - (self._ends[run] - self._runs[run, 2]) + self._runs[run, 1]
         values = np.empty((len(indices), self.dim), np.float32)
         order = np.lexsort((row_in_shard, shard))  # read each shard once, in ascending order
-        for group in np.split(order, np.flatnonzero(np.diff(shard[order])) + 1):
-            if len(group):
-                values[group] = self._read(int(shard[group[0]]), row_in_shard[group])
+        for part in np.split(order, range(READ_ROWS, len(order), READ_ROWS)):
+            if len(part):
+                values[part] = self._read(shard[part], row_in_shard[part])
         return values
 
-    def _read(self, shard: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.floating[Any]]:
-        """Return ``rows`` of a shard, in ascending order.
+    def _read(self, shards: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.floating[Any]]:
+        """Return ``rows`` of ``shards``, both of shape (m,) and sorted, as they are on disk.
 
-        The file is read and closed, not mapped: a memory map uses a file descriptor, and a large store has more shards
+        Files are read and closed, not mapped: a memory map uses a file descriptor, and a large store has more shards
         than a process may have open files.
         """
-        path, offset = self._location(shard)
         values = np.empty((len(rows), self.dim), self.manifest.dtype)
-        starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)  # of runs of consecutive rows
-        with open(path, "rb", buffering=0) as file:
-            for start, stop in itertools.pairwise([*starts.tolist(), len(rows)]):
-                file.seek(offset + int(rows[start]) * values.strides[0])
-                if file.readinto(values[start:stop].data) != (stop - start) * values.strides[0]:
-                    raise DamagedFileError(f"{path} is damaged (it has become shorter); {ADVICE}.")
+        view, size = memoryview(values).cast("B"), values.strides[0]
+        starts = np.flatnonzero(np.r_[True, (np.diff(shards) != 0) | (np.diff(rows) != 1)])  # of consecutive rows
+        stops = [*starts[1:].tolist(), len(rows)]
+        reads = zip(shards[starts].tolist(), rows[starts].tolist(), starts.tolist(), stops, strict=True)
+        for shard, group in itertools.groupby(reads, key=lambda read: read[0]):
+            path, offset = self._location(shard)
+            with open(path, "rb", buffering=0) as file:
+                for _, row, start, stop in group:
+                    file.seek(offset + row * size)
+                    if file.readinto(view[start * size : stop * size]) != (stop - start) * size:
+                        raise DamagedFileError(f"{path} is damaged (it has become shorter); {ADVICE}.")
         return values
 
     def _verified_location(self, shard: int) -> tuple[str, int]:
