@@ -62,18 +62,19 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def map_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+def map_threads(function: Callable[[T], R], items: Sequence[T], *, one_thread_per_item: bool = False) -> Iterator[R]:
     """``map(function, items)`` without gradients, computed by as many threads as torch uses, in the order of ``items``.
 
     Each item is computed by one thread. Parallel operations wait for their slowest thread thousands of times a second,
     which takes several times as long on a busy machine; here each thread continues with the next item. With fewer than
-    two items per thread, the items are computed one by one, with parallel operations.
+    two items per thread, the items are computed one by one, with parallel operations, whose rounding depends on the
+    number of threads. ``one_thread_per_item`` rules this out.
 
     >>> list(map_threads(lambda i: 2 * i, range(4)))
     [0, 2, 4, 6]
     """
     threads = torch.get_num_threads()
-    if threads == 1 or len(items) < 2 * threads:
+    if threads == 1 or (len(items) < 2 * threads and not one_thread_per_item):
         with torch.no_grad():
             yield from map(function, items)
         return

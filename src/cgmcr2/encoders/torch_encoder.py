@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from cgmcr2._device import choose_device
+from cgmcr2._threads import map_threads
 from cgmcr2.encoders.preprocessing import Preprocessing
 
 CPU_CHUNK = 8  # images per forward pass on a CPU; more would not be faster but need more memory
@@ -40,7 +41,7 @@ class TorchEncoder:
         self._device = choose_device(device)
         on_cpu = self._device.type == "cpu"
         self._chunk = CPU_CHUNK if on_cpu else None
-        self.batch_size = 32 if on_cpu else 256
+        self.batch_size = max(32, 2 * CPU_CHUNK * torch.get_num_threads()) if on_cpu else 256  # two chunks per thread
         self.image_size = preprocessing.resize
 
     def preprocess(self, image: Image.Image) -> npt.NDArray[np.uint8]:
@@ -102,8 +103,8 @@ def encode_in_chunks(
 ) -> npt.NDArray[np.float32]:
     """Apply ``forward`` to ``chunk`` images of ``batch`` (n, *shape) at a time, or to all if None; return (n, dim).
 
-    The last chunk is padded with zeros to the same shape. So the features of an image are bit for bit the same in every
-    batch, and a resumed extraction repeats an uninterrupted one.
+    The last chunk is padded with zeros to the same shape, and each chunk is computed by one thread. So the features of
+    an image are bit for bit the same in every batch and with any number of threads.
 
     >>> means = lambda images: torch.from_numpy(images).float().mean(1, keepdim=True)
     >>> encode_in_chunks(means, np.array([[1, 2], [3, 4], [5, 6]]), (2,), 1, "mean", chunk=2).ravel().tolist()
@@ -119,12 +120,16 @@ def encode_in_chunks(
             f"The encoder {name} takes stacked outputs of its preprocess(), shape ({expected}), but got {batch.shape}."
         )
     features = np.empty((len(batch), dim), dtype=np.float32)
-    chunk = chunk or max(1, len(batch))
+    size = chunk or max(1, len(batch))
+
+    def encode(start: int) -> None:
+        part = batch[start : start + size]
+        count = len(part)
+        if count < size:
+            part = np.concatenate([part, np.zeros((size - count, *shape), part.dtype)])
+        features[start : start + count] = forward(part)[:count].float().cpu().numpy()
+
     with torch.inference_mode():
-        for start in range(0, len(batch), chunk):
-            part = batch[start : start + chunk]
-            count = len(part)
-            if count < chunk:
-                part = np.concatenate([part, np.zeros((chunk - count, *shape), part.dtype)])
-            features[start : start + count] = forward(part)[:count].float().cpu().numpy()
+        for _ in map_threads(encode, range(0, len(batch), size), one_thread_per_item=True):
+            pass
     return features

@@ -88,7 +88,7 @@ class _Batcher:
 
     def __init__(self, encoder: Encoder, batch_size: int | None) -> None:
         self.encoder = encoder
-        self.size: int = batch_size or getattr(encoder, "batch_size", DEFAULT_BATCH_SIZE)
+        self.size = batch_size or int(getattr(encoder, "batch_size", DEFAULT_BATCH_SIZE))
 
     def encode(self, inputs: list[npt.NDArray[Any]]) -> npt.NDArray[np.float32]:
         while True:
