@@ -19,11 +19,13 @@ import itertools
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,16 +61,20 @@ def make_images(count: int, corrupt: int) -> tuple[dict[str, bytes], set[str]]:
     return files, {str(name) for name in names}
 
 
-def upload(client: Any, files: dict[str, bytes], faults: FaultyS3, failing: set[str]) -> None:
-    """Store the images in three formats, and plan the faults."""
+def upload(
+    client: Any, faults: FaultyS3, files: dict[str, bytes], corrupt: set[str], failing: set[str]
+) -> dict[str, set[str]]:
+    """Store the images in three formats and plan the faults; return the ids that must be listed, by source."""
     cycle = itertools.cycle(FAULTS)
     for name, data in files.items():
         client.put_object(Bucket=BUCKET, Key=f"photos/{name}", Body=data)
-        faults.plan(f"photos/{name}", itertools.repeat("503") if name in failing else next(cycle))
+        faults.plan(f"photos/{name}", next(cycle))
     for name in list(files)[10::50]:
         faults.plan(f"photos/{name}", ["slow"])
-    names = [name for name in files if name not in failing]
-    for shard, part in enumerate(np.array_split(names, SHARDS)):
+    for name in failing:
+        faults.plan(f"photos/{name}", itertools.repeat("503"))
+    in_tars, in_tables = set[str](), set[str]()
+    for shard, part in enumerate(np.array_split([name for name in files if name not in failing], SHARDS)):
         tar, table = io.BytesIO(), io.BytesIO()
         with tarfile.open(fileobj=tar, mode="w") as archive:
             for name in part:
@@ -81,7 +87,10 @@ def upload(client: Any, files: dict[str, bytes], faults: FaultyS3, failing: set[
         for key, body in ((f"tars/{shard:03}.tar", tar), (f"parquet/{shard:03}.parquet", table)):
             client.put_object(Bucket=BUCKET, Key=key, Body=body.getvalue())
             faults.range_faults[key] = itertools.cycle(FAULTS)
+        in_tars |= {f"{shard:03}/{name}" for name in part if name in corrupt}
+        in_tables |= {f"{shard:03}/{row}" for row, name in enumerate(part) if name in corrupt}
     faults.plan("", ["503", "503"])
+    return {"photos": corrupt | failing, "tars/{000..003}.tar": in_tars, "parquet": in_tables}
 
 
 def command(*arguments: object) -> tuple[dict[str, Any], float]:
@@ -102,21 +111,20 @@ def error_ids(path: Path) -> dict[str, str]:
         return {row[0]: row[1] for row in list(csv.reader(file))[1:]}
 
 
-def check(name: str, source: object, expected: set[str], reference: FeatureStore, folder: Path) -> Iterator[str]:
+def check(source: str, expected: set[str], reference: FeatureStore, folder: Path) -> Iterator[str]:
     """Run the commands on one source; yield what is wrong."""
     output, seconds = command("embed", source, "-o", folder / "store")
     store = FeatureStore.open(folder / "store")
     errors = error_ids(folder / "store" / "errors.csv")
-    print(f"{name}: embedded {output['rows']:,}, listed {output['unreadable']}, {seconds:.0f} s")
-    for reason in sorted(set(errors.values())):
-        print(f"    {list(errors.values()).count(reason)} x {reason}")
+    print(f"{source}: embedded {output['rows']:,}, listed {output['unreadable']}, {seconds:.0f} s", flush=True)
+    for reason, count in Counter(re.sub(r"\(.*?\)", "(...)", reason) for reason in errors.values()).items():
+        print(f"    {count} x {reason}")
     if set(errors) != expected:
         yield f"errors.csv lists {sorted(set(errors) ^ expected)} wrongly"
     if not np.array_equal(store[:], reference[:]):
         yield "the features differ from those of the local folder"
     cluster, seconds = command("cluster", source, "-k", 3, "-o", folder / "run")
-    page = (folder / "run" / "report.html").read_text(encoding="utf-8")
-    thumbnails = page.count("UklGR")  # base64 of a WebP file
+    thumbnails = (folder / "run" / "report.html").read_text(encoding="utf-8").count("UklGR")  # base64 of a WebP file
     predict, more = command("predict", folder / "run", source, "--no-cache", "-o", folder / "new.csv")
     print(f"    cluster {seconds:.0f} s with {thumbnails} thumbnails; predict {more:.0f} s, {predict['rows']:,} labels")
     if thumbnails < len(store) or predict["rows"] != len(store) or cluster["unreadable"] != len(expected):
@@ -132,35 +140,21 @@ def main() -> None:
     os.environ["FSSPEC_S3"] = json.dumps({"config_kwargs": {"read_timeout": 5}})
     files, corrupt = make_images(options.images, options.corrupt)
     failing = set([name for name in files if name not in corrupt][5::100])
-    problems: list[str] = []
+    problems = 0
     with tempfile.TemporaryDirectory() as temporary, faulty_s3(slow_seconds=8) as (faults, client):
         root = Path(temporary)
-        local = root / "photos"
-        local.mkdir()
+        (root / "local").mkdir()
         for name, data in files.items():
             if name not in failing:
-                (local / name).write_bytes(data)
-        command("embed", local, "-o", root / "local")
-        reference = FeatureStore.open(root / "local")
-        upload(client, files, faults, failing)
-        rows = {
-            name: (str(shard), row)
-            for shard, part in enumerate(np.array_split([name for name in files if name not in failing], SHARDS))
-            for row, name in enumerate(part)
-        }
-        tars = {f"00{rows[name][0]}/{name}" for name in corrupt}
-        table = {f"00{rows[name][0]}/{rows[name][1]}" for name in corrupt}
-        sources = {
-            "objects": ("photos", corrupt | failing),
-            "WebDataset tars": ("tars/{000..003}.tar", tars),
-            "Parquet": ("parquet", table),
-        }
-        for name, (path, expected) in sources.items():
-            (root / path.split("/")[0] / "work").mkdir(parents=True, exist_ok=True)
-            found = check(name, f"s3://{BUCKET}/{path}", expected, reference, root / path.split("/")[0] / "work")
-            problems += [f"{name}: {problem}" for problem in found]
+                (root / "local" / name).write_bytes(data)
+        command("embed", root / "local", "-o", root / "reference")
+        reference = FeatureStore.open(root / "reference")
+        for number, (path, expected) in enumerate(upload(client, faults, files, corrupt, failing).items()):
+            for problem in check(f"s3://{BUCKET}/{path}", expected, reference, root / str(number)):
+                print(f"PROBLEM: {problem}", flush=True)
+                problems += 1
         print("Injected:", ", ".join(f"{count} x {fault}" for fault, count in sorted(faults.injected.items()) if fault))
-    print("\n".join(problems) or "All features equal; exactly the expected images are listed.")
+    print(f"{problems} problems")
     sys.exit(bool(problems))
 
 

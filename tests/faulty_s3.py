@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import boto3
-import moto.server
 import pytest
-from werkzeug.serving import make_server
+
+boto3 = pytest.importorskip("boto3", reason="needs moto[server]")
+moto = pytest.importorskip("moto.server", reason="needs moto[server]")
+werkzeug = pytest.importorskip("werkzeug.serving", reason="needs moto[server]")
 
 BUCKET = "bucket"
 
@@ -27,7 +28,7 @@ class FaultyS3:
 
     def __init__(self, slow_seconds: float) -> None:
         self.slow_seconds = slow_seconds
-        self.app = moto.server.DomainDispatcherApplication(moto.server.create_backend_app)
+        self.app = moto.DomainDispatcherApplication(moto.create_backend_app)
         self.faults: dict[str, Iterator[str]] = {}
         self.range_faults: dict[str, Iterator[list[str]]] = {}
         self.injected = Counter[str]()
@@ -72,7 +73,7 @@ class FaultyS3:
 def faulty_s3(slow_seconds: float = 2) -> Iterator[tuple[FaultyS3, Any]]:
     """Start the server, point the environment to it, and yield it with a boto3 client and an empty bucket."""
     faults = FaultyS3(slow_seconds)
-    server = make_server("127.0.0.1", 0, faults, threaded=True)
+    server = werkzeug.make_server("127.0.0.1", 0, faults, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     with pytest.MonkeyPatch.context() as patch:
