@@ -23,16 +23,20 @@ def batch_norm(module: nn.BatchNorm1d, X: Tensor, group: Group) -> Tensor:
         return module(X)  # type: ignore[no-any-return]
     with torch.autocast(X.device.type, enabled=False):
         values = X.to(module.weight.dtype)
-        mean, variance, n = _statistics(values.detach(), group)
+        mean, variance, n = _statistics(values.detach().double(), group)
+        scale = (variance + module.eps).rsqrt()
         output: Tensor = _Normalize.apply(  # type: ignore[no-untyped-call]
-            values, module.weight, module.bias, mean, (variance + module.eps).rsqrt(), n, group
+            values, module.weight, module.bias, mean.to(values.dtype), scale.to(values.dtype), n, group
         )
-    _update_running_statistics(module, mean, variance * n / (n - 1))
+    _update_running_statistics(module, mean, variance * n / (n - 1))  # the unbiased variance
     return output.to(X.dtype)
 
 
 def _statistics(X: Tensor, group: Group) -> tuple[Tensor, Tensor, float]:
-    """Mean (h,) and biased variance (h,) of the rows of all processes, and their number."""
+    """Mean (h,) and biased variance (h,) of the rows of all processes, and their number.
+
+    ``X`` is in float64, in which torch sums on CPUs.
+    """
     mean = X.sum(0) / max(len(X), 1)
     squares = (X - mean).square().sum(0)
     row = torch.cat([mean, squares, X.new_tensor([len(X)])])
@@ -50,8 +54,8 @@ def _update_running_statistics(module: nn.BatchNorm1d, mean: Tensor, variance: T
     assert module.running_var is not None
     assert module.num_batches_tracked is not None
     assert module.momentum is not None
-    module.running_mean.lerp_(mean, module.momentum)
-    module.running_var.lerp_(variance, module.momentum)
+    module.running_mean.lerp_(mean.to(module.running_mean), module.momentum)
+    module.running_var.lerp_(variance.to(module.running_var), module.momentum)
     module.num_batches_tracked.add_(1)
 
 
@@ -71,7 +75,8 @@ class _Normalize(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = gradients
         normalized, weight, scale = ctx.saved_tensors
-        d_bias, d_weight = gradient.sum(0), (gradient * normalized).sum(0)
-        sums = ctx.group.sum(torch.stack([d_bias, d_weight])) / ctx.n
-        d_X = (gradient - sums[0] - normalized * sums[1]) * (weight * scale)
-        return d_X, d_weight, d_bias, None, None, None, None
+        d_bias = gradient.sum(0, dtype=torch.float64)
+        d_weight = (gradient * normalized).sum(0, dtype=torch.float64)
+        means = (ctx.group.sum(torch.stack([d_bias, d_weight])) / ctx.n).to(gradient.dtype)
+        d_X = (gradient - means[0] - normalized * means[1]) * (weight * scale)
+        return d_X, d_weight.to(weight.dtype), d_bias.to(weight.dtype), None, None, None, None
