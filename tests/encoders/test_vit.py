@@ -142,6 +142,23 @@ def test_export_module_gives_the_features(
     np.testing.assert_allclose(module(torch.from_numpy(batch)), encoder.encode(batch), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("family", ["clip", "siglip", "dinov2"])
+def test_export_module_can_be_exported_to_onnx(
+    family: str, request: pytest.FixtureRequest, images: list[Image.Image], tmp_path: Path
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    encoder = VitEncoder(str(request.getfixturevalue(family)), device="cpu", precision="float32")
+    batch = np.stack([encoder.preprocess(image) for image in images[:3]])
+    module = encoder.export_module()
+    assert module is not None
+    example = (torch.from_numpy(batch[:2]),)
+    shapes = ({0: torch.export.Dim("n")},)
+    torch.onnx.export(module, example, tmp_path / "m.onnx", input_names=["images"], dynamic_shapes=shapes, dynamo=True)
+    (features,) = onnxruntime.InferenceSession(str(tmp_path / "m.onnx")).run(None, {"images": batch})
+    np.testing.assert_allclose(features, encoder.encode(batch), rtol=1e-3, atol=1e-4)
+
+
 def test_bfloat16_is_close_to_float32(clip: Path, images: list[Image.Image]) -> None:
     full, half = (VitEncoder(str(clip), device="cpu", precision=precision) for precision in ("float32", "bfloat16"))
     batch = np.stack([full.preprocess(image) for image in images])

@@ -64,7 +64,7 @@ class TorchEncoder:
         >>> module(torch.zeros(1, 32, 32, 3, dtype=torch.uint8)).shape
         torch.Size([1, 1280])
         """
-        return EncoderModule(self._preprocessing, self._network, self._features).to(self._device)
+        return EncoderModule(self._preprocessing, self._network, self._features).to(self._device).eval()
 
     def _forward(self, batch: npt.NDArray[Any]) -> Tensor:
         """Return the features (n, dim) of one chunk."""
