@@ -33,10 +33,11 @@ class MLC(MinibatchBaseline):
     alone; afterwards the cluster head is initialised as a copy of the feature head. The final clusters are a normalized
     cut of the neighbour graph of ``C``.
 
-    Differences from the authors' code: Adam (theirs: SGD with momentum); batches of 512, width 1024 and 25 + 250 steps
-    (theirs: batches of 1,000 to 2,000, width 4096 and up to 30 epochs); the final graph has the s largest cosine
-    similarities of ``C`` over all rows (theirs: the dense ``Pi`` of one batch); new rows are labelled by the Nyström
-    extension.
+    Differences from the authors' code (github.com/LeslieTrue/CPP): Adam (theirs: SGD with momentum, and a weight decay
+    of 5e-3 for the cluster head); batches of 512, width 1024 and 25 + 100 steps (theirs on CIFAR-10: batches of 1,024,
+    width 4096 and 50 + 680 steps); the final graph has the s largest cosine similarities of ``C`` over all rows
+    (theirs: the dense ``Pi`` of one batch); new rows are labelled by the Nyström extension. More training is not
+    better: from 100 to 200 steps, ACC changes by +1.0 on digits, -5.7 on AID and -1.3 on DTD.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class MLC(MinibatchBaseline):
     sinkhorn_steps: int = 5
     mu: float = 0.05
     warmup_steps: int = 25
-    max_steps: int = 250
+    max_steps: int = 100
     batch_size: int = 512
     lr: float = 1e-4
     weight_decay: float = 1e-4
