@@ -19,7 +19,7 @@ from cgmcr2.images.sources import ArchiveSource
 from cgmcr2.images.storage import FileInfo, StorageError, file_info, is_url, open_file, redact
 
 _COLUMNS = ("image", "img", "bytes", "content", *(suffix[1:] for suffix in IMAGE_SUFFIXES))
-_BATCH_ROWS = 32  # rows of a Parquet file in memory
+_BATCH_ROWS = 32  # decoded at a time; pyarrow also holds the pages they are in
 _READ_AHEAD = 2**20  # bytes of a Parquet column that are requested at a time
 
 
