@@ -21,12 +21,14 @@ from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, write_cho
 from cgmcr2.datasets import open_images, save_labels
 from cgmcr2.distributed import Group, process_group
 from cgmcr2.encoders import load_encoder
-from cgmcr2.estimator import CgMCR2, Inference
+from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import Protocol
 from cgmcr2.features import FeatureStore, extract
 from cgmcr2.features.duplicates import Int64, distinct_rows, find_groups, read_groups, write_groups
 from cgmcr2.features.sources import FeatureFile, FeatureSource, Subset, check_finite, is_features, load_feature_file
 from cgmcr2.images import Catalog
+from cgmcr2.images.storage import absolute_source, is_url
+from cgmcr2.inference import Inference
 
 from .folder import RunFolder, StrPath
 from .info import FittedOn, RunInfo
@@ -119,7 +121,7 @@ def fit_images(
 
         def request() -> RunInfo:
             return RunInfo(
-                source=dataset_name or str(Path(source).resolve()),
+                source=dataset_name or absolute_source(source),
                 fitted_on=FittedOn(part, features.shape[0], store.shape[1]),
                 encoder=store.fingerprint,
                 parameters=_parameters(model),
@@ -150,7 +152,7 @@ def choose_clusters(
     progress: bool = False,
 ) -> Choice:
     """Choose the number of clusters of a feature file or of images; with a ``folder``, write ``choice.json`` there."""
-    if not Path(source).exists():
+    if not is_url(source) and not Path(source).exists():
         raise FileNotFoundError(f"There is no file or folder {source}.")
     if folder is None and not is_features(source):
         raise ValueError(f"{source} holds images, and their features must be stored; give a folder with -o.")
