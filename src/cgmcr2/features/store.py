@@ -284,7 +284,7 @@ class FeatureStore:
         than a process may have open files.
         """
         values = np.empty((len(rows), self.dim), self.manifest.dtype)
-        view, size = memoryview(values).cast("B"), values.strides[0]
+        view, size = values.data.cast("B"), values.strides[0]
         starts = np.flatnonzero(np.r_[True, (np.diff(shards) != 0) | (np.diff(rows) != 1)])  # of consecutive rows
         stops = [*starts[1:].tolist(), len(rows)]
         reads = zip(shards[starts].tolist(), rows[starts].tolist(), starts.tolist(), stops, strict=True)
