@@ -89,6 +89,7 @@ def extract(
     Examples
     --------
     >>> import tempfile
+    >>> import numpy as np
     >>> from types import SimpleNamespace
     >>> from PIL import Image
     >>> folder = Path(tempfile.mkdtemp())
