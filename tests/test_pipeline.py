@@ -62,13 +62,15 @@ def test_new_images_get_labels_confidence_and_margin(photos: Path, finished: Pat
 
 
 def test_renamed_clusters_keep_their_names_in_predictions(photos: Path, finished: Path, tmp_path: Path) -> None:
-    from cgmcr2.runs import Predictor
+    from cgmcr2.runs import Edits, Predictor
 
     run = tmp_path / "run"
     shutil.copytree(finished, run)
     clustering = Clustering.load(run)
     red, blue = int(clustering.labels[0]), int(clustering.labels[2])
-    clustering.rename(red, "red").merge([red, blue]).save(run)
+    with Edits(run) as edits:
+        edits.rename(red, "red")
+        edits.merge([red, blue])
     predicted = Predictor(run).predict_images(photos, use_cache=False).clustering
     assert predicted.names[red] == "red"
     assert set(predicted.labels) == {red, int(clustering.labels[1])}
@@ -219,10 +221,13 @@ def test_bad_input_is_one_sentence(
 
 
 def test_refit_embeds_new_images_only_and_keeps_names(photos: Path, tmp_path: Path) -> None:
+    from cgmcr2.runs import Edits
+
     folder, run = tmp_path / "photos", tmp_path / "run"
     shutil.copytree(photos, folder)
     clustering = cluster_images(folder, 3, run, encoder="colours", settings=QUICK, report=False).clustering
-    clustering.rename(int(clustering.labels[0]), "red").save(run)
+    with Edits(run) as edits:
+        edits.rename(int(clustering.labels[0]), "red")
     shards = {path: path.read_bytes() for path in (run / "features").glob("shard-*.npy")}
     Image.new("RGB", (16, 16), (230, 20, 30)).save(folder / "new.png")
     refitted = cluster_images(folder, 3, run, encoder="colours", settings=QUICK, report=False, refit=True).clustering

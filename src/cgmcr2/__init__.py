@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from .estimator import CgMCR2
     from .features import FeatureStore
     from .pipeline import cluster_images
+    from .runs import Edits
 
-__all__ = ["CgMCR2", "Clustering", "ConsensusClustering", "FeatureStore", "cluster_images", "load_encoder"]
+__all__ = ["CgMCR2", "Clustering", "ConsensusClustering", "Edits", "FeatureStore", "cluster_images", "load_encoder"]
 
 _HOMES = {
     "CgMCR2": "estimator",
     "Clustering": "clustering",
     "ConsensusClustering": "consensus",
+    "Edits": "runs",
     "FeatureStore": "features",
     "cluster_images": "pipeline",
     "load_encoder": "encoders",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,21 +80,12 @@ class TrainedModel:
         """Calibrated probabilities (n, k) of logits (n, k)."""
         return (logits / self.temperature).softmax(-1).cpu().numpy()
 
-    def infer(
-        self,
-        source: FeatureSource,
-        merged: Mapping[int, int] | None = None,
-        *,
-        max_memberships: int = MAX_MEMBERSHIPS,
-    ) -> Inference:
+    def infer(self, source: FeatureSource, *, max_memberships: int = MAX_MEMBERSHIPS) -> Inference:
         """Labels, probabilities and embedding in one pass; the rows must be finite (not checked).
 
-        ``merged`` holds the target of each cluster that was merged into another; their probabilities are added up.
         More than ``max_memberships`` probabilities are not returned, only the confidence and margin of each row.
         """
         n, k = source.shape[0], self.n_clusters
-        targets = np.arange(k)
-        targets[list(merged or {})] = list((merged or {}).values())
         labels, (confidence, margin) = np.empty(n, np.int64), np.empty((2, n), np.float32)
         probabilities = np.empty((n, k), np.float32) if n * k <= max_memberships else None
         embedding = np.empty((n, self.network.config.embedding_dim), np.float32)
@@ -102,10 +93,7 @@ class TrainedModel:
         for Z, logits in self.blocks(source):
             rows = slice(start, start := start + len(Z))
             block = self.calibrate(logits)
-            for gone, target in (merged or {}).items():
-                block[:, target] += block[:, gone]
-                block[:, gone] = 0
-            labels[rows] = targets[logits.argmax(-1).cpu().numpy()]
+            labels[rows] = logits.argmax(-1).cpu().numpy()
             confidence[rows], margin[rows] = confidence_and_margin(labels[rows], block)
             embedding[rows] = Z.cpu().numpy()
             if probabilities is not None:

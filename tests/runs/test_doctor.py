@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cgmcr2.clustering.io import save_clustering
 from cgmcr2.runs import RunFolder, check_run, repair_run
 
 
@@ -34,8 +35,8 @@ def test_labels_are_rebuilt_from_the_model_and_the_features(copy: RunFolder, nam
 
 
 def test_names_survive_the_repair_of_the_labels(copy: RunFolder) -> None:
-    named = copy.clustering.rename(1, "dogs")
-    named.save(copy.path)
+    named = copy.fitted.rename(1, "dogs")
+    save_clustering(named, copy.path)
     damage(copy.labels)
     assert repair_run(copy.path) == []
     assert RunFolder(copy.path).clustering == named

@@ -20,12 +20,12 @@ from PIL import Image
 from torch import nn
 
 from cgmcr2 import CgMCR2
-from cgmcr2.clustering import Clustering
 from cgmcr2.encoders import register_encoder
 from cgmcr2.encoders.preprocessing import Preprocessing
 from cgmcr2.encoders.torch_encoder import TorchEncoder
-from cgmcr2.runs import Predictor, RunFolder, fit_images
+from cgmcr2.runs import Edits, Predictor, RunFolder, fit_images
 from cgmcr2.runs.onnx import OnnxExport, export_onnx
+from cgmcr2.runs.predict import follow_edits
 
 from ..colours import QUICK
 
@@ -72,7 +72,9 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def image_run(images: Path) -> RunFolder:
     """Run with a renamed and a merged cluster."""
     folder = fit_images(CgMCR2(4, settings=QUICK), images, images.parent / "run", encoder="patches").folder
-    Clustering.load(folder.path).rename(0, "déjà vu").merge([0, 2]).save(folder.path)
+    with Edits(folder) as edits:
+        edits.rename(0, "déjà vu")
+        edits.merge([0, 2])
     return RunFolder(folder.path)
 
 
@@ -91,7 +93,9 @@ def test_outputs_are_those_of_the_model(image_run: RunFolder, exported: OnnxExpo
     batch = read(images)
     for n in (1, 7):  # the number of images is variable
         outputs = session.run(["cluster", "probabilities", "embedding"], {"images": batch[:n]})
-        expected = image_run.model().infer(Patches().encode(batch[:n]), {2: 0})
+        expected = follow_edits(
+            image_run.model().infer(Patches().encode(batch[:n])), image_run.fitted, image_run.clustering
+        )
         assert expected.probabilities is not None
         np.testing.assert_array_equal(outputs[0], expected.labels)
         np.testing.assert_allclose(outputs[1], expected.probabilities, atol=1e-5)

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from cgmcr2 import CgMCR2
-from cgmcr2.runs import RunFolder, RunResult, check_run, fit_images
+from cgmcr2.runs import Edits, RunFolder, RunResult, check_run, fit_images
 
 from ..colours import write_photos
 from ..fault_injection import killed_at
@@ -36,8 +36,9 @@ def photos(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(photos: Path, tmp_path: Path) -> Path:
     """A finished run with a named cluster, and a new photo."""
-    clustering = fit(photos, tmp_path / "run").clustering
-    clustering.rename(0, "first").save(tmp_path / "run")
+    fit(photos, tmp_path / "run")
+    with Edits(tmp_path / "run") as edits:
+        edits.rename(0, "first")
     Image.new("RGB", (16, 16), (230, 20, 30)).save(photos / "new.png")
     (photos / "broken.png").write_text("not an image")
     return tmp_path / "run"

@@ -27,6 +27,7 @@ def evaluate(
     spectral: Annotated[
         bool, typer.Option("--spectral", help="Evaluate spectral clustering of the embedding, not the cluster head.")
     ] = False,
+    edits: options.WithEdits = True,
     device: options.Device = "auto",
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -37,9 +38,11 @@ def evaluate(
     Prints accuracy (ACC), normalized mutual information (NMI), adjusted Rand index (ARI), the protocol and the size of
     each cluster.
     """
-    from cgmcr2.runs import Predictor
+    from cgmcr2.runs import Predictor, RunFolder
 
-    evaluation = Predictor(run, device=device).evaluate(features, part=part, labels=labels, spectral=spectral)
+    evaluation = Predictor(RunFolder(run, with_edits=edits), device=device).evaluate(
+        features, part=part, labels=labels, spectral=spectral
+    )
     if as_json:
         print_json(evaluation_values(evaluation))
         return

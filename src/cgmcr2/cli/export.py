@@ -48,6 +48,7 @@ def export(
         ),
     ] = "copy",
     images: options.MovedImages = None,
+    edits: options.WithEdits = True,
     with_features: Annotated[
         bool, typer.Option("--features", help="Add the features of the images to a parquet, arrow or lance table.")
     ] = False,
@@ -64,7 +65,7 @@ def export(
     from cgmcr2.clustering.export import export as export_clustering
     from cgmcr2.runs import RunFolder
 
-    folder = RunFolder(run)
+    folder = RunFolder(run, with_edits=edits)
     if to == "onnx":
         _export_model(folder, output, images, as_json=as_json)
         return
@@ -78,7 +79,7 @@ def export(
         if features is None:
             raise FileNotFoundError(f"The features of {run} are no longer available; export without --features.")
     result = export_clustering(folder.clustering, output, to, images=catalog, features=features, link=link)
-    n_clusters = len(folder.clustering.clusters)
+    n_clusters = len(folder.clustering.included().clusters)
     if as_json:
         missing = [{"path": id, "reason": reason} for id, reason in result.missing]
         print_json({"output": str(result.path), "rows": result.written, "clusters": n_clusters, "missing": missing})

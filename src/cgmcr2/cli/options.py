@@ -68,6 +68,10 @@ Output = Annotated[
 MovedImages = Annotated[
     str | None, typer.Option("--images", metavar="SOURCE", help="Location of the images, if they were moved.")
 ]
+WithEdits = Annotated[
+    bool,
+    typer.Option("--with-edits/--without-edits", help="Use the clusters as edited, or as fitted."),
+]
 Encoder = Annotated[
     str, typer.Option("--encoder", metavar="NAME", help="Image encoder; cgmcr2 encoders lists the names.")
 ]

@@ -35,6 +35,7 @@ def predict(
     engine: options.Engine = "local",
     address: options.Address = None,
     workers: options.Workers = None,
+    edits: options.WithEdits = True,
     device: options.Device = "auto",
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -46,11 +47,11 @@ def predict(
     why the file could not be read. Prediction is deterministic.
     """
     from cgmcr2.features.sources import is_features
-    from cgmcr2.runs import Predictor
+    from cgmcr2.runs import Predictor, RunFolder
 
     if output.parent.resolve() == run.resolve():
         raise ValueError(f"{output} would be a file of the run folder itself; write the predictions elsewhere with -o.")
-    predictor = Predictor(run, device=device)
+    predictor = Predictor(RunFolder(run, with_edits=edits), device=device)
     if is_features(source):
         prediction = predictor.predict_features(source, part=part)
     else:

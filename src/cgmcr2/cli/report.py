@@ -25,6 +25,7 @@ def report(
         typer.Option("-o", "--output", metavar="FILE", help="Page to write.  [default: report.html in the run folder]"),
     ] = None,
     images: options.MovedImages = None,
+    edits: options.WithEdits = True,
     map_method: Annotated[
         choices.MapMethod, typer.Option("--map", metavar=metavar(choices.MapMethod), help="Projection of the map.")
     ] = "auto",
@@ -37,8 +38,9 @@ def report(
     It shows the clusters' images, a map, similarities, training curves and settings.
     """
     from cgmcr2.report import report_run
+    from cgmcr2.runs import RunFolder
 
-    path = report_run(run, output, images=images, map_method=map_method)
+    path = report_run(RunFolder(run, with_edits=edits), output, images=images, map_method=map_method)
     size = path.stat().st_size
     if as_json:
         print_json({"report": str(path), "bytes": size})

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cgmcr2._arrays import confidence_and_margin
+from cgmcr2._checksums import FILE_NAME as CHECKSUMS
 
 from . import io
+from .draft import Draft, cluster_number
 from .geometry import cluster_energy, split_by_cluster
 from .hierarchy import Hierarchy, build_hierarchy
 from .io import COLUMNS, default_name
@@ -26,7 +28,7 @@ BLOCK_ROWS = 65_536  # rows of the probabilities held at once: they may be large
 
 
 class Clustering:
-    """The clusters of n images. Immutable: ``rename`` and ``merge`` return a new ``Clustering``.
+    """The clusters of n images. Immutable: ``rename``, ``merge``, ``move`` and the like return a new ``Clustering``.
 
     Clusters keep their numbers. Merging 5 into 3 leaves cluster 5 empty and does not renumber 7, so a number in a
     report, in a note or from the model keeps its meaning; ``merged`` is then ``{5: 3}``.
@@ -43,6 +45,8 @@ class Clustering:
     names : k distinct names; default: "Cluster 0", "Cluster 1", ...
     merged : the target of each cluster that was merged into another
     groups : (n,) row of the first image of each image's group of near-duplicates; default: not searched for
+    locked : (n,) whether someone has confirmed the cluster of the image; default: none
+    excluded : number of the cluster of images that belong to none; default: no such cluster
 
     Examples
     --------
@@ -69,6 +73,8 @@ class Clustering:
         names: Sequence[str] | None = None,
         merged: Mapping[int, int] | None = None,
         groups: ArrayLike | None = None,
+        locked: ArrayLike | None = None,
+        excluded: int | None = None,
     ) -> None:
         self.ids = list(ids)
         n = len(self.ids)
@@ -81,6 +87,8 @@ class Clustering:
         self.names = list(names) if names is not None else [default_name(c) for c in range(k)]
         self.merged = dict(merged or {})
         self.groups = None if groups is None else _frozen(groups, np.int64, n, 1, "groups")
+        self.locked: NDArray[np.bool_] = _frozen(np.zeros(n) if locked is None else locked, np.bool_, n, 1, "locked")
+        self.excluded = excluded
         self._check()
         if confidence is None or margin is None:
             from_probabilities = _confidence_and_margin(self.labels, self.probabilities)
@@ -106,6 +114,8 @@ class Clustering:
         name, count = Counter(self.names).most_common(1)[0] if k else ("", 1)
         if count > 1:
             raise ValueError(f"Two clusters are called {name!r}; choose another name, or merge them.")
+        if self.excluded is not None and not 0 <= self.excluded < k:
+            raise ValueError(f"excluded is {self.excluded}, but clusters are 0 ... {k - 1}.")
         if self.groups is not None and not _are_first_rows(self.groups):
             raise ValueError("groups must hold the first row of the group of each row.")
 
@@ -168,13 +178,13 @@ class Clustering:
             return self.confidence[rows]
         return np.asarray(self.energy[rows] * self.confidence[rows], dtype=np.float32)
 
-    def rows(self, cluster: int) -> NDArray[np.int64]:
+    def rows(self, cluster: int | str) -> NDArray[np.int64]:
         """Row numbers of the images of a cluster, ascending.
 
         >>> Clustering(["a", "b", "c"], [1, 0, 1]).rows(1)
         array([0, 2])
         """
-        return self._members[self._checked(cluster)]
+        return self._members[self.number(cluster)]
 
     @cached_property
     def _members(self) -> list[NDArray[np.int64]]:
@@ -221,6 +231,10 @@ class Clustering:
         groups = range(len(self)) if self.groups is None else self.groups.tolist()
         return ["" if row == first else self.ids[first] for row, first in enumerate(groups)]
 
+    def number(self, cluster: int | str) -> int:
+        """The number of a cluster, given by number or name."""
+        return cluster_number(cluster, self.names)
+
     def hierarchy(self) -> Hierarchy:
         """The tree of the clusters by the angles between their subspaces.
 
@@ -245,11 +259,18 @@ class Clustering:
 
     # --- editing -----------------------------------------------------------------------------------------------------
 
+    def edited(self, draft: Draft) -> Clustering:
+        """This clustering with the changes of ``draft``."""
+        return self._with(**draft.fields())
+
+    def _edit(self, verb: str, *arguments: Any) -> Clustering:
+        draft = Draft.of(self)
+        getattr(draft, verb)(*arguments)
+        return self.edited(draft)
+
     def rename(self, cluster: int | str, name: str) -> Clustering:
         """Rename a cluster, given by its number or current name."""
-        names = list(self.names)
-        names[self._checked(cluster)] = name.strip()
-        return self._with(names=names)
+        return self._edit("rename", cluster, name)
 
     def with_names(self, names: Sequence[str]) -> Clustering:
         """Replace all k names."""
@@ -265,25 +286,66 @@ class Clustering:
         >>> c.labels, c.names, c.merged
         (array([0, 1, 0]), ['cats', 'Cluster 1', 'Cluster 2'], {2: 0})
         """
-        numbers = list(dict.fromkeys(self._checked(c) for c in clusters))
-        if len(numbers) < 2:
-            raise ValueError(f"Merging needs at least two different clusters, but got {list(clusters)}.")
-        target, gone = numbers[0], numbers[1:]
-        names = list(self.names)
-        for c in gone:
-            names[c] = default_name(c)
-        names[target] = names[target] if name is None else name.strip()
-        changes: dict[str, Any] = {
-            "labels": np.where(np.isin(self.labels, gone), target, self.labels),
-            "names": names,
-            "merged": {c: target if to in gone else to for c, to in self.merged.items()} | dict.fromkeys(gone, target),
-        }
-        if self.probabilities is not None:
-            probabilities = np.array(self.probabilities)
-            probabilities[:, target] = probabilities[:, numbers].sum(axis=1)
-            probabilities[:, gone] = 0
-            changes |= {"probabilities": probabilities, "confidence": None, "margin": None}
-        return self._with(**changes)
+        return self._edit("merge", clusters, name)
+
+    def split(
+        self, cluster: int | str, parts: Sequence[ArrayLike], names: Sequence[str | None] | None = None
+    ) -> Clustering:
+        """Make each of ``parts``, the rows of some images of a cluster, a cluster of its own; the rest stays.
+
+        ``cgmcr2.clustering.propose_split`` finds parts by clustering the images of the cluster.
+
+        >>> c = Clustering(["a", "b", "c"], [0, 0, 0], names=["pets"]).split(0, [[1], [2]], ["cats", None])
+        >>> c.labels, c.names
+        (array([0, 1, 2]), ['pets', 'cats', 'pets (2)'])
+        """
+        return self._edit("split", cluster, parts, names)
+
+    def move(self, rows: ArrayLike, cluster: int | str) -> Clustering:
+        """Move the images ``rows`` to a cluster; their confidence and margin become 1.
+
+        >>> Clustering(["a", "b"], [0, 1]).move([0], 1).labels
+        array([1, 1])
+        """
+        return self._edit("move", rows, cluster)
+
+    def new(self, rows: ArrayLike, name: str | None = None) -> Clustering:
+        """Move the images ``rows`` to a new cluster.
+
+        >>> c = Clustering(["a", "b"], [0, 0]).new([1], "dogs")
+        >>> c.labels, c.names
+        (array([0, 1]), ['Cluster 0', 'dogs'])
+        """
+        return self._edit("new", rows, name)
+
+    def exclude(self, rows: ArrayLike) -> Clustering:
+        """Move the images ``rows`` to the cluster ``excluded``, which is kept out of exports.
+
+        >>> c = Clustering(["a", "b"], [0, 0]).exclude([1])
+        >>> c.excluded, c.names[c.excluded], c.included().ids
+        (1, 'Excluded', ['a'])
+        """
+        return self._edit("exclude", rows)
+
+    def lock(self, rows: ArrayLike) -> Clustering:
+        """Confirm the cluster of the images ``rows``: they cannot be moved until they are unlocked."""
+        return self._edit("lock", rows)
+
+    def unlock(self, rows: ArrayLike) -> Clustering:
+        """Allow the images ``rows`` to be moved again."""
+        return self._edit("unlock", rows)
+
+    def included(self) -> Clustering:
+        """The clustering without the excluded images."""
+        return self if self.excluded is None else self.subset(np.flatnonzero(self.labels != self.excluded))
+
+    def subset(self, rows: ArrayLike) -> Clustering:
+        """The clustering of the images ``rows``, in this order; without groups of near-duplicates."""
+        index = np.asarray(rows, dtype=np.int64)
+        arrays = ("labels", "confidence", "margin", "outlier", "locked", "embedding", "probabilities")
+        values = {name: getattr(self, name) for name in arrays}
+        changes = {name: None if value is None else value[index] for name, value in values.items()}
+        return self._with(ids=[self.ids[row] for row in index], groups=None, **changes)
 
     def with_clusters(self, m: int) -> Clustering:
         """Merge the clusters of most similar subspaces until m are left; the largest one gives its number and name.
@@ -299,15 +361,6 @@ class Clustering:
                 merged = merged.merge(group)
         return merged
 
-    def _checked(self, cluster: int | str) -> int:
-        if isinstance(cluster, str):
-            if cluster not in self.names:
-                raise ValueError(f"There is no cluster called {cluster!r}; choose from {', '.join(self.names[:20])}.")
-            return self.names.index(cluster)
-        if not 0 <= cluster < self.n_clusters:
-            raise ValueError(f"There is no cluster {cluster}; clusters are 0 ... {self.n_clusters - 1}.")
-        return int(cluster)
-
     # --- saving ------------------------------------------------------------------------------------------------------
 
     def records(self) -> Iterator[tuple[object, ...]]:
@@ -318,7 +371,8 @@ class Clustering:
         """Write ``labels.csv``, ``clusters.csv`` (one row per non-empty cluster), ``clusters.json`` (names, merges),
         and, if it has them, ``embeddings.npy`` and ``probabilities.npy``, each atomically.
 
-        File names are written byte for byte, so ``labels.csv`` is UTF-8 unless a file name is not.
+        File names are written byte for byte, so ``labels.csv`` is UTF-8 unless a file name is not. The labels of a
+        finished run are not overwritten; edit them with ``cgmcr2.Edits``.
 
         >>> import tempfile
         >>> c = Clustering(["a", "b"], [0, 1], embedding=[[1, 0], [0, 1]])
@@ -327,12 +381,23 @@ class Clustering:
         >>> Clustering.load(folder) == c
         True
         """
+        if (Path(folder) / CHECKSUMS).exists():
+            raise ValueError(
+                f"{folder} is a finished run, and its fitted labels are kept; "
+                f"edit it with cgmcr2.Edits({str(folder)!r}), or save to another folder."
+            )
         io.save_clustering(self, Path(folder))
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Clustering:
-        """Load what ``save`` wrote; arrays are memory-mapped. Only ``labels.csv`` is required."""
-        return cls(**io.read_clustering(Path(folder)))
+    def load(cls, folder: str | os.PathLike[str], *, edits: bool = True) -> Clustering:
+        """Load what ``save`` wrote, after the edits in the folder; arrays are memory-mapped.
+
+        Only ``labels.csv`` is required. Without ``edits``, the clusters are as fitted.
+        """
+        from .edits import load_edited
+
+        fitted = cls(**io.read_clustering(Path(folder)))
+        return load_edited(Path(folder), fitted) if edits else fitted
 
 
 _FIELDS = (
@@ -346,6 +411,8 @@ _FIELDS = (
     "names",
     "merged",
     "groups",
+    "locked",
+    "excluded",
 )
 
 

@@ -17,7 +17,7 @@ from cgmcr2.clustering import Clustering, write_csv
 from cgmcr2.clustering.filenames import UniqueNames, folder_name
 from cgmcr2.clustering.io import column_names, default_name
 from cgmcr2.clustering.tables import write_arrow_table, write_text_table
-from cgmcr2.features.sources import FeatureSource
+from cgmcr2.features.sources import FeatureSource, Subset
 from cgmcr2.images import Catalog, ImageItem
 from cgmcr2.images.sources import FileSource, NpzSource
 
@@ -43,6 +43,8 @@ def export(
     link: Link = "copy",
 ) -> Exported:
     """Export a clustering to ``out``, which must not exist. The export is atomic and never changes the originals.
+
+    Excluded images are left out.
 
     Parameters
     ----------
@@ -76,6 +78,9 @@ def export(
         raise FileExistsError(f"{out} already exists, and an export never overwrites; choose another path.")
     if features is not None and to not in ("parquet", "arrow", "lance"):
         raise ValueError(f"Features cannot be exported to {to}; choose from parquet, arrow, lance.")
+    if clustering.excluded is not None:
+        rows = np.flatnonzero(clustering.labels != clustering.excluded)
+        clustering, features = clustering.subset(rows), None if features is None else Subset(features, rows)
     if to in ("csv", "json"):
         write_text_table(clustering, out, to)
         return Exported(out, len(clustering), [])

@@ -43,6 +43,8 @@ class ClusterNames:
 
     names: list[str]
     merged: dict[int, int] = dataclasses.field(default_factory=dict)  # target of each merged cluster
+    excluded: int | None = None  # cluster of the excluded images
+    locked: list[int] = dataclasses.field(default_factory=list)  # rows whose cluster is confirmed
 
 
 def column_names(clustering: Clustering) -> tuple[str, ...]:
@@ -79,7 +81,9 @@ def _write_files(clustering: Clustering, folder: Path) -> None:
         else:
             with replacing(folder / file) as temporary:
                 np.save(temporary, array)
-    write_json(folder / "clusters.json", dataclasses.asdict(ClusterNames(clustering.names, clustering.merged)))
+    locked = np.flatnonzero(clustering.locked).tolist()
+    clusters = ClusterNames(clustering.names, clustering.merged, clustering.excluded, locked)
+    write_json(folder / "clusters.json", dataclasses.asdict(clusters))
     with replacing(folder / "clusters.csv") as temporary:
         write_csv(temporary, summarize_clusters(clustering), ClusterSummary._fields)
     with replacing(folder / "labels.csv") as temporary:
@@ -99,7 +103,10 @@ def read_clustering(folder: Path) -> dict[str, Any]:
         k = int(columns["labels"].max(initial=-1)) + 1
         clusters = ClusterNames([row_names.get(c, default_name(c)) for c in range(k)])
     arrays = {attribute: _map_array(folder / file) for attribute, file in ARRAYS.items()}
-    return {**columns, "names": clusters.names, "merged": clusters.merged, **arrays}
+    locked = np.zeros(len(columns["labels"]), dtype=np.bool_)
+    locked[clusters.locked] = True
+    fields = {"names": clusters.names, "merged": clusters.merged, "excluded": clusters.excluded, "locked": locked}
+    return {**columns, **fields, **arrays}
 
 
 def _read_table(table: Path) -> tuple[dict[str, Any], dict[int, str]]:

@@ -11,9 +11,11 @@ from .predict import Evaluation, Prediction, Predictor
 
 if TYPE_CHECKING:
     from .doctor import Finding, check_run, check_store, compact_store, repair_run
+    from .edits import Edits
     from .fit import RunResult, choose_clusters, fit_features, fit_images
 
 __all__ = [
+    "Edits",
     "Evaluation",
     "Finding",
     "Prediction",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "edits": ("Edits",),
     "doctor": ("Finding", "check_run", "check_store", "compact_store", "repair_run"),
     "fit": ("RunResult", "choose_clusters", "fit_features", "fit_images"),
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 from cgmcr2 import _checksums
 from cgmcr2._files import read_json
 from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
-from cgmcr2.clustering.io import ClusterNames, read_duplicate_of
+from cgmcr2.clustering.io import ClusterNames, read_duplicate_of, save_clustering
 from cgmcr2.encoders import load_encoder
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.features import FeatureStore, extract
@@ -127,7 +127,7 @@ def _rebuild_labels(run: RunFolder) -> None:
         for gone, target in saved.merged.items():
             clustering = clustering.merge([target, gone])
         clustering = clustering.with_names(saved.names)
-    clustering.save(run.path)
+    save_clustering(clustering, run.path)
 
 
 def _rebuild_groups(run: RunFolder) -> None:

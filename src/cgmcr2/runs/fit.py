@@ -303,8 +303,8 @@ def _write(
     clustering = fitted_clustering(ids, inference, model.n_clusters_, plan.groups)
     if plan.replaces_results:
         clustering = clustering.with_names(matching_names(run.clustering, clustering))
-        if run.clustering.merged:
-            logger.warning("The clusters that were merged are separate again; merge them again if you want.")
+        if run.clustering != run.fitted:
+            logger.warning("Names are kept, but other edits applied to the earlier clusters; repeat them if you want.")
     part, n = request.fitted_on.part, source.shape[0]
     info = dataclasses.replace(
         request,

@@ -16,6 +16,8 @@ from filelock import FileLock, Timeout
 from cgmcr2 import _checksums
 from cgmcr2._checksums import DamagedFileError
 from cgmcr2.clustering import Clustering
+from cgmcr2.clustering.edits import FILE_NAME as EDITS
+from cgmcr2.clustering.edits import load_edited
 from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
 from cgmcr2.datasets import load_dataset
 from cgmcr2.features import FeatureStore
@@ -52,14 +54,16 @@ class RunFolder:
     Parameters
     ----------
     path : the folder; it need not exist yet
+    with_edits : whether ``clustering`` includes the edits in ``edits.jsonl``
     """
 
-    def __init__(self, path: StrPath) -> None:
-        self.path = Path(path)
+    def __init__(self, path: StrPath, *, with_edits: bool = True) -> None:
+        self.path, self.with_edits = Path(path), with_edits
         self.run_json = self.path / "run.json"
         self.labels = self.path / "labels.csv"
         self.store = self.path / "features"
         self.errors = self.path / "errors.csv"
+        self.edits = self.path / EDITS
         self.model_folder = self.path / "model"
         self.metrics = self.path / "metrics.jsonl"
         self.report = self.path / "report.html"
@@ -78,10 +82,15 @@ class RunFolder:
         return RunInfo.read(self.run_json)
 
     @cached_property
-    def clustering(self) -> Clustering:
-        """Labels, probabilities, embedding and cluster names of the fitted rows."""
+    def fitted(self) -> Clustering:
+        """Labels, probabilities, embedding and cluster names of the fitted rows, without edits."""
         self.verify(*CLUSTERING_FILES)
-        return Clustering.load(self.path)
+        return Clustering.load(self.path, edits=False)
+
+    @cached_property
+    def clustering(self) -> Clustering:
+        """The fitted clustering, after the edits in ``edits.jsonl`` unless they are left out."""
+        return load_edited(self.path, self.fitted) if self.with_edits else self.fitted
 
     def model(self, device: str = "auto") -> TrainedModel:
         """The trained model, for prediction."""
@@ -237,7 +246,7 @@ class RunFolder:
                 if path.is_file():
                     shutil.copyfile(path, staging / path.name)
             info.write(staging / self.run_json.name)
-        self.info, self.clustering = info, clustering
+        self.info, self.fitted, self.clustering = info, clustering, clustering
 
     def write_info(self, info: RunInfo) -> None:
         """Write ``run.json``."""

@@ -18,6 +18,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from cgmcr2._files import write_text
+from cgmcr2.clustering.edits import cluster_targets
 from cgmcr2.clustering.export import new_folder
 from cgmcr2.encoders import Encoder, load_encoder
 from cgmcr2.encoders.hub import first_line
@@ -28,6 +29,8 @@ from cgmcr2.inference import TrainedModel
 
 from .folder import RunFolder, StrPath
 from .predict import Predictor
+
+logger = logging.getLogger(__name__)
 
 CHECKED = 256  # rows of the run whose labels are compared
 CHUNK = 16  # images per call of the exported model in the comparison
@@ -79,9 +82,12 @@ def export_onnx(run: StrPath | RunFolder, out: StrPath, *, images: StrPath | Non
         predictor.check_encoder(encoder.fingerprint, encoder.dim, folder.info.encoder_name)
     module = encoder.export_module() if encoder is not None and hasattr(encoder, "export_module") else None
     inputs, features = _sample(folder, encoder, images)
-    expected = predictor.model.infer(features, folder.clustering.merged)
+    targets = cluster_targets(folder.fitted, folder.clustering)
+    if (targets[folder.fitted.labels] != folder.clustering.labels).any():
+        logger.warning("The model knows renamed and merged clusters, but no splits or moved images.")
+    expected = predictor.model.infer(features)
     inputs = features if module is None else inputs.reshape(-1, *module.preprocessing.shape)
-    network = _DeployedModel(module, predictor.model, folder.clustering.merged)
+    network = _DeployedModel(module, predictor.model, targets, folder.clustering.n_clusters)
     with new_folder(Path(out)) as temporary:
         program = _export(network, inputs[:2], "features" if module is None else "images")
         description = _describe(folder, encoder, module, inputs)
@@ -89,7 +95,7 @@ def export_onnx(run: StrPath | RunFolder, out: StrPath, *, images: StrPath | Non
         program.save(str(temporary / "model.onnx"))
         write_text(temporary / "model.json", json.dumps(description, indent=1, ensure_ascii=False) + "\n")
         labels = _run(temporary / "model.onnx", inputs)
-        different = labels != expected.labels
+        different = labels != targets[expected.labels]
         if (different & (expected.margin > ROUNDING_MARGIN)).any():
             raise ValueError(
                 f"The exported model assigns {different.sum()} of {len(labels)} images to other clusters than predict "
@@ -105,21 +111,20 @@ class _DeployedModel(nn.Module):
     targets: Tensor
     merge: Tensor
 
-    def __init__(self, encoder: EncoderModule | None, model: TrainedModel, merged: dict[int, int]) -> None:
+    def __init__(
+        self, encoder: EncoderModule | None, model: TrainedModel, targets: npt.NDArray[np.int64], n_clusters: int
+    ) -> None:
         super().__init__()
         self.encoder, self.network = encoder, model.network
         self.head, self.temperature = model.head, model.temperature
-        k = model.n_clusters
-        targets = torch.arange(k)
-        targets[list(merged)] = torch.tensor(list(merged.values()), dtype=torch.int64)
-        self.register_buffer("targets", targets)
-        self.register_buffer("merge", nn.functional.one_hot(targets, k).float())
+        self.register_buffer("targets", torch.from_numpy(targets))
+        self.register_buffer("merge", nn.functional.one_hot(torch.from_numpy(targets), n_clusters).float())
         self.to(torch.device("cpu") if encoder is None else encoder.mean.device)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         Z, logits = self.network.embed(x if self.encoder is None else self.encoder(x))
         logits = logits[self.head]
-        probabilities = (logits / self.temperature).softmax(-1) @ self.merge  # (n, k) x (k, k) -> (n, k)
+        probabilities = (logits / self.temperature).softmax(-1) @ self.merge  # (n, k) x (k, edited k)
         return self.targets[logits.argmax(-1)], probabilities, Z
 
 

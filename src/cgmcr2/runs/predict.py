@@ -9,14 +9,16 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from cgmcr2._arrays import confidence_and_margin
 from cgmcr2._files import replacing
 from cgmcr2.clustering import COLUMNS, Clustering, write_csv
+from cgmcr2.clustering.edits import cluster_targets
 from cgmcr2.clustering.geometry import outlier_scores
 from cgmcr2.encoders import load_encoder
 from cgmcr2.features import extract
@@ -24,11 +26,15 @@ from cgmcr2.features.extract import Engine
 from cgmcr2.features.sources import FeatureFile, FeatureSource, check_finite, load_feature_file
 from cgmcr2.images import Catalog
 from cgmcr2.images.storage import absolute_source
+from cgmcr2.inference import Inference
 
 from .folder import RunFolder, StrPath
 
 if TYPE_CHECKING:  # imports SciPy and scikit-learn, which prediction does not need
     from cgmcr2.evaluation import Protocol, Scores
+
+Float32 = npt.NDArray[np.float32]
+Int64 = npt.NDArray[np.int64]
 
 
 class Prediction(NamedTuple):
@@ -127,29 +133,26 @@ class Predictor:
         file = load_feature_file(features, labels=labels)
         if file.labels is None:
             raise ValueError(f"{features} has no {labels!r} to compare with; give a file with labels.")
-        source, _, name = self._select(file, features, part)
+        source, ids, name = self._select(file, features, part)
         if spectral:
             predicted = self.run.estimator(self.model.device).spectral_labels(source)
         else:
-            predicted = self.model.infer(source).labels
+            predicted = self._label(source, ids).labels
         scores = score_labels(np.asarray(file.labels)[file.rows(part)], predicted)
-        sizes = np.bincount(predicted, minlength=self.model.n_clusters).tolist()
+        sizes = np.bincount(predicted, minlength=self.run.clustering.n_clusters).tolist()
         fitted_on = self.run.info.fitted_on
         by = "spectral" if spectral else "head"
         protocol = Protocol(fitted_on.part, fitted_on.rows, name, source.shape[0], by)  # type: ignore[arg-type]
         return Evaluation(scores, sizes, protocol)
 
-    @cached_property
-    def _fitted(self) -> Clustering:
-        return self.run.clustering
-
     def _label(self, source: FeatureSource, ids: Sequence[str]) -> Clustering:
-        """Label ``source`` with the renamed and merged clusters of the run."""
-        fitted = self._fitted
-        inference = self.model.infer(source, fitted.merged)
-        reference = None if fitted.embedding is None else (fitted.embedding, fitted.labels)
+        """Label ``source`` with the edited clusters of the run."""
+        fitted, edited = self.run.fitted, self.run.clustering
+        inference = follow_edits(self.model.infer(source), fitted, edited)
+        reference = None if edited.embedding is None else (edited.embedding, edited.labels)
         outlier = outlier_scores(inference.embedding, inference.labels, reference)
-        return Clustering(ids, **inference._asdict(), outlier=outlier, names=fitted.names, merged=fitted.merged)
+        fields = {name: getattr(edited, name) for name in ("names", "merged", "excluded")}
+        return Clustering(ids, **inference._asdict(), outlier=outlier, **fields)
 
     def _select(self, file: FeatureFile, path: StrPath, part: str) -> tuple[FeatureSource, list[str], str]:
         self.check_encoder(file.fingerprint, file.features.shape[1], str(path))
@@ -171,6 +174,45 @@ class Predictor:
                 f"{features} has rows of {width} features, but {self.run.path} was fitted on "
                 f"{self.model.n_features}; use features of the same encoder."
             )
+
+
+def follow_edits(inference: Inference, fitted: Clustering, edited: Clustering) -> Inference:
+    """Let new images follow the edits of similar fitted images.
+
+    A new image goes where someone moved the fitted images of its cluster: all of them, after a merge; otherwise, as
+    after a split, the majority of the nearest ones in the embedding.
+    """
+    if edited is fitted:
+        return inference
+    targets = cluster_targets(fitted, edited)
+    labels = targets[inference.labels]
+    for cluster in np.unique(fitted.labels[targets[fitted.labels] != edited.labels]):  # divided by the edits
+        rows, members = fitted.rows(int(cluster)), np.flatnonzero(inference.labels == cluster)
+        if fitted.embedding is not None:
+            known = fitted.embedding[rows]
+            labels[members] = _nearest_labels(inference.embedding[members], known, edited.labels[rows])
+    if inference.probabilities is None:
+        return inference._replace(labels=labels)
+    probabilities = inference.probabilities @ np.eye(edited.n_clusters, dtype=np.float32)[targets]
+    rows = np.flatnonzero(labels != targets[inference.labels])
+    origins = targets[inference.labels[rows]]
+    pair = probabilities[rows, labels[rows]], probabilities[rows, origins]
+    probabilities[rows, origins], probabilities[rows, labels[rows]] = pair
+    confidence, margin = confidence_and_margin(labels, probabilities)
+    return inference._replace(labels=labels, confidence=confidence, margin=margin, probabilities=probabilities)
+
+
+def _nearest_labels(Z: Float32, known: Float32, labels: Int64, *, m: int = 5, block: int = 4_096) -> Int64:
+    """(n,) the most frequent of the ``labels`` of the m rows of ``known`` nearest to each row of ``Z (n, d)``."""
+    m = min(m, len(known))
+    result = np.empty(len(Z), np.int64)
+    values, codes = np.unique(labels, return_inverse=True)
+    for start in range(0, len(Z), block):
+        rows = slice(start, start + block)
+        nearest = np.argpartition(-(Z[rows] @ known.T), m - 1, axis=1)[:, :m]
+        votes = (codes[nearest][:, :, None] == np.arange(len(values))).sum(1)
+        result[rows] = values[votes.argmax(1)]
+    return result
 
 
 def _user_cache() -> Path:

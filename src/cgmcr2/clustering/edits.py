@@ -1,0 +1,163 @@
+"""The log of edits, ``edits.jsonl``: one line per edit, replayed over the fitted clustering.
+
+The current clustering is always the replay of the whole log, and the fitted files are never changed. ``undo``,
+``redo`` and ``back`` are lines, too. Each line names the state that it applies to, a hash of the fitted labels and of
+all earlier lines, so a log cannot be replayed over other labels or in another order. After a refit, the log continues
+from the new labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .clustering import Clustering
+from .draft import Draft
+
+FILE_NAME = "edits.jsonl"
+VERBS = ("rename", "merge", "split", "move", "new", "exclude", "lock", "unlock")
+HISTORY_VERBS = ("undo", "redo", "back")
+
+
+class Edit(NamedTuple):
+    """A line of the log."""
+
+    verb: str
+    arguments: dict[str, Any]  # of the verb's method of ``Clustering``; rows are numbers
+    time: str  # ISO 8601, UTC
+    state: str  # hash of the state that the edit applies to
+
+    def line(self) -> str:
+        """The edit as JSON, without a line break."""
+        return json.dumps(self._asdict(), ensure_ascii=False, separators=(",", ":"))
+
+
+def describe(edit: Edit) -> str:
+    """An edit in words.
+
+    >>> describe(Edit("move", {"rows": [3, 4], "cluster": 1}, "", "")), describe(Edit("undo", {}, "", ""))
+    ('move 2 images to cluster 1', 'undo')
+    """
+    values = edit.arguments
+    images = f"{len(values['rows']):,} image{'s' if len(values['rows']) > 1 else ''}" if "rows" in values else ""
+    called = f", called {values['name']!r}" if values.get("name") else ""
+    if edit.verb == "rename":
+        return f"rename cluster {values['cluster']} to {values['name']!r}"
+    if edit.verb == "merge":
+        return f"merge clusters {', '.join(map(str, values['clusters']))}{called}"
+    if edit.verb == "split":
+        return f"split cluster {values['cluster']} into {len(values['parts']) + 1}"
+    if edit.verb == "back":
+        return f"go back to line {values['line']}"
+    if edit.verb == "move":
+        return f"move {images} to cluster {values['cluster']}"
+    if edit.verb == "new":
+        return f"make a new cluster of {images}{called}"
+    return f"{edit.verb} {images}".strip()
+
+
+class History(NamedTuple):
+    """The edits in effect, oldest first, and those that ``redo`` would apply, next one first."""
+
+    done: tuple[Edit, ...] = ()
+    undone: tuple[Edit, ...] = ()
+
+
+def base_state(fitted: Clustering) -> str:
+    """Hash of the fitted clustering, the state before the first edit."""
+    digest = hashlib.sha256(fitted.labels.tobytes())
+    digest.update(json.dumps([fitted.names, fitted.ids], ensure_ascii=True).encode())
+    return digest.hexdigest()[:16]
+
+
+def next_state(edit: Edit) -> str:
+    """Hash of the state after ``edit``."""
+    return hashlib.sha256(edit.line().encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def read_edits(path: Path, fitted: Clustering) -> tuple[list[Edit], int]:
+    """The edits of ``fitted`` in the log at ``path``, and the length in bytes of all complete lines.
+
+    A last line without a line break was torn by a crash before it was acknowledged; it is ignored. Edits of an earlier
+    fit, before the run was refitted, are ignored as well.
+    """
+    content = path.read_bytes() if path.is_file() else b""
+    content = content[: content.rfind(b"\n") + 1]
+    edits: list[Edit] = []
+    base = state = base_state(fitted)
+    for number, line in enumerate(content.splitlines(), start=1):
+        try:
+            edit = Edit(**json.loads(line))
+            if edit.verb not in (*VERBS, *HISTORY_VERBS):
+                raise ValueError(edit.verb)
+        except (ValueError, TypeError):
+            raise ValueError(f"Line {number} of {path} is damaged; restore the file from a backup.") from None
+        if edit.state == base:
+            edits, state = [edit], next_state(edit)
+        elif edits:
+            if edit.state != state:
+                raise ValueError(f"Line {number} of {path} does not follow line {number - 1}; restore the file.")
+            edits.append(edit)
+            state = next_state(edit)
+    return edits, len(content)
+
+
+def histories(edits: Sequence[Edit]) -> list[History]:
+    """The history after 0, 1, ... edits of the log.
+
+    >>> a, b, undo = (Edit(verb, {}, "", "") for verb in ("rename", "merge", "undo"))
+    >>> [len(history.done) for history in histories([a, b, undo])]
+    [0, 1, 2, 1]
+    """
+    result = [History()]
+    for edit in edits:
+        result.append(next_history(result, edit))
+    return result
+
+
+def next_history(earlier: Sequence[History], edit: Edit) -> History:
+    """The history after ``edit``, given those after 0, 1, ... earlier lines of the log."""
+    done, undone = earlier[-1]
+    if edit.verb == "undo":
+        return History(done[:-1], (*done[-1:], *undone))
+    if edit.verb == "redo":
+        return History((*done, *undone[:1]), undone[1:])
+    if edit.verb == "back":
+        return earlier[int(edit.arguments["line"])]
+    return History((*done, edit))
+
+
+def replay(fitted: Clustering, edits: Sequence[Edit]) -> Clustering:
+    """``fitted`` after ``edits`` that are in effect."""
+    if not edits:
+        return fitted
+    draft = Draft.of(fitted)
+    for edit in edits:
+        getattr(draft, edit.verb)(**edit.arguments)
+    return fitted.edited(draft)
+
+
+def cluster_targets(fitted: Clustering, edited: Clustering) -> NDArray[np.int64]:
+    """(k,) the cluster that most images of each fitted cluster are in after the edits.
+
+    >>> fitted = Clustering(["a", "b", "c"], [0, 1, 1])
+    >>> cluster_targets(fitted, fitted.merge([1, 0]))
+    array([1, 1])
+    """
+    targets = np.arange(fitted.n_clusters)
+    for cluster in range(fitted.n_clusters):
+        current = edited.labels[fitted.rows(cluster)]
+        targets[cluster] = np.bincount(current).argmax() if len(current) else edited.merged.get(cluster, cluster)
+    return targets
+
+
+def load_edited(folder: Path, fitted: Clustering) -> Clustering:
+    """``fitted`` after the edits in ``folder``."""
+    edits, _ = read_edits(folder / FILE_NAME, fitted)
+    return replay(fitted, histories(edits)[-1].done)

@@ -1,0 +1,176 @@
+"""Edit the clusters of a run, with undo."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cgmcr2.clustering import Clustering
+from cgmcr2.clustering.edits import (
+    HISTORY_VERBS,
+    Edit,
+    History,
+    base_state,
+    histories,
+    next_history,
+    next_state,
+    read_edits,
+    replay,
+)
+from cgmcr2.clustering.splitting import propose_split
+
+from .folder import RunFolder, StrPath
+
+
+class Edits:
+    """The edits of a run. Every edit is written to ``edits.jsonl`` and synced before the method returns.
+
+    The fitted labels are never changed: the current clustering is the replay of the edits. The run folder is locked
+    while the edits are open, so a second process that edits it is refused.
+
+    Parameters
+    ----------
+    run : a run folder
+
+    Examples
+    --------
+    Rename a cluster, move two images to it, and take that back::
+
+        with Edits("run") as edits:
+            edits.rename(3, "dogs")
+            edits.move(["IMG_1.jpg", "IMG_2.jpg"], "dogs")
+            edits.undo()
+            edits.clustering
+    """
+
+    def __init__(self, run: StrPath | RunFolder) -> None:
+        self.run = run if isinstance(run, RunFolder) else RunFolder(run)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Edits:
+        with ExitStack() as stack:
+            self.run.verify()
+            stack.enter_context(self.run.lock())
+            self.fitted = self.run.fitted
+            self.log, length = read_edits(self.run.edits, self.fitted)
+            self._file = stack.enter_context(open(self.run.edits, "ab"))
+            self._file.truncate(length)  # drop a line that was torn by a crash
+            self._stack = stack.pop_all()
+        self._histories = histories(self.log)
+        self.clustering = replay(self.fitted, self.history.done)
+        self._row = {id: row for row, id in enumerate(self.fitted.ids)}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        self.run.__dict__.pop("clustering", None)  # cached without the edits
+
+    @property
+    def history(self) -> History:
+        """The edits in effect, and those that ``redo`` would apply."""
+        return self._histories[-1]
+
+    @property
+    def state(self) -> str:
+        """Hash of the current state."""
+        return next_state(self.log[-1]) if self.log else base_state(self.fitted)
+
+    def rename(self, cluster: int | str, name: str) -> Clustering:
+        """Rename a cluster, given by its number or current name."""
+        return self._apply("rename", cluster=self._number(cluster), name=name)
+
+    def merge(self, clusters: Sequence[int | str], name: str | None = None) -> Clustering:
+        """Merge clusters into the first of them."""
+        return self._apply("merge", clusters=[self._number(cluster) for cluster in clusters], name=name)
+
+    def preview_split(self, cluster: int | str, m: int = 2) -> list[list[int]]:
+        """The rows of the m - 1 smaller of m parts of a cluster, which ``split`` accepts."""
+        features = self.run.features(self.fitted.ids)
+        return [rows.tolist() for rows in propose_split(self.clustering, cluster, m, features=features)]
+
+    def split(
+        self,
+        cluster: int | str,
+        parts: Sequence[ArrayLike] | int = 2,
+        names: Sequence[str | None] | None = None,
+    ) -> Clustering:
+        """Split a cluster into parts: their number, or the rows of each new cluster."""
+        found = self.preview_split(cluster, parts) if isinstance(parts, int) else [self._rows(part) for part in parts]
+        return self._apply(
+            "split", cluster=self._number(cluster), parts=found, names=None if names is None else list(names)
+        )
+
+    def move(self, images: Sequence[str] | ArrayLike, cluster: int | str) -> Clustering:
+        """Move images, given by row or file name, to a cluster."""
+        return self._apply("move", rows=self._rows(images), cluster=self._number(cluster))
+
+    def new(self, images: Sequence[str] | ArrayLike, name: str | None = None) -> Clustering:
+        """Move images to a new cluster."""
+        return self._apply("new", rows=self._rows(images), name=name)
+
+    def exclude(self, images: Sequence[str] | ArrayLike) -> Clustering:
+        """Remove images from all clusters and exports."""
+        return self._apply("exclude", rows=self._rows(images))
+
+    def lock(self, images: Sequence[str] | ArrayLike) -> Clustering:
+        """Confirm the clusters of images, so that they are not moved."""
+        return self._apply("lock", rows=self._rows(images))
+
+    def unlock(self, images: Sequence[str] | ArrayLike) -> Clustering:
+        """Allow images to be moved again."""
+        return self._apply("unlock", rows=self._rows(images))
+
+    def undo(self) -> Clustering:
+        """Undo the last edit that is in effect."""
+        if not self.history.done:
+            raise ValueError("There is no edit to undo.")
+        return self._apply("undo")
+
+    def redo(self) -> Clustering:
+        """Apply the edit again that was undone last."""
+        if not self.history.undone:
+            raise ValueError("There is no edit to redo.")
+        return self._apply("redo")
+
+    def back(self, line: int) -> Clustering:
+        """Return to the state after a line of the log; 0 is the fitted clustering."""
+        if not 0 <= line <= len(self.log):
+            raise ValueError(f"The log has lines 1 ... {len(self.log)}; {line} is none of them (0: before any edit).")
+        return self._apply("back", line=line)
+
+    def _apply(self, verb: str, **arguments: Any) -> Clustering:
+        """Apply an edit, write it, and return the new clustering."""
+        time = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        edit = Edit(verb, arguments, time, self.state)
+        history = next_history(self._histories, edit)
+        start, missing = (self.fitted, history.done) if verb in HISTORY_VERBS else (self.clustering, (edit,))
+        clustering = replay(start, missing)
+        self._file.write(edit.line().encode(errors="surrogateescape") + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.log.append(edit)
+        self._histories.append(history)
+        self.clustering = clustering
+        return clustering
+
+    def _number(self, cluster: int | str) -> int:
+        return self.clustering.number(cluster)
+
+    def _rows(self, images: Sequence[str] | ArrayLike) -> list[int]:
+        """Row numbers of images, given by row or by file name."""
+        if isinstance(images, str):
+            images = [images]
+        values = np.asarray(images).tolist()
+        unknown = [value for value in values if isinstance(value, str) and value not in self._row]
+        if unknown:
+            raise ValueError(f"The run has no image {unknown[0]!r}; give a path as in the first column of labels.csv.")
+        return [self._row[value] if isinstance(value, str) else int(value) for value in values]

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cgmcr2 import Clustering
+from cgmcr2.runs import Edits, RunFolder
+
+
+@pytest.fixture
+def folder(run: RunFolder, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(run.path, tmp_path / "run"))
+
+
+def test_edits_are_replayed_and_the_fitted_files_unchanged(folder: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with Edits(folder) as edits:
+        edits.rename(0, "dogs")
+        edits.move(edits.fitted.rows(1)[:3], "dogs")
+        edits.new([edits.fitted.ids[row] for row in edits.fitted.rows(2)[:2]], "cats")
+        edits.exclude([0])
+        edits.lock([1])
+        edits.merge([1, 2])
+        edited = edits.clustering
+    assert Clustering.load(folder) == RunFolder(folder).clustering == edited
+    assert RunFolder(folder, with_edits=False).clustering == Clustering.load(folder, edits=False)
+    assert edited.names[0] == "dogs"
+    assert edited.labels[0] == edited.excluded
+    assert edited.locked.tolist() == [row == 1 for row in range(60)]
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def test_undo_redo_and_back(folder: Path) -> None:
+    with Edits(folder) as edits:
+        states = [edits.clustering, edits.rename(0, "a"), edits.merge([0, 1]), edits.new([5])]
+        assert edits.undo() == states[2]
+        assert edits.undo() == states[1]
+        assert edits.redo() == states[2]
+        renamed = edits.rename(0, "b")
+        with pytest.raises(ValueError, match="no edit to redo"):
+            edits.redo()
+        assert edits.back(3) == states[3]
+        assert edits.undo() == states[2]
+        assert edits.back(7) == renamed
+        assert edits.back(0) == states[0]
+        with pytest.raises(ValueError, match="no edit to undo"):
+            edits.undo()
+        with pytest.raises(ValueError, match=r"The log has lines 1 \.\.\. 11; 12 is none of them"):
+            edits.back(12)
+        state = edits.state
+    with Edits(folder) as edits:
+        assert edits.state == state
+        assert edits.clustering == states[0]
+
+
+def test_a_refused_edit_is_not_logged(folder: Path) -> None:
+    with Edits(folder) as edits:
+        edits.lock([3])
+        for call, message in (
+            (lambda: edits.move([3, 4], 0), "1 of the 2 images are locked"),
+            (lambda: edits.rename(0, " "), "name of a cluster is empty"),
+            (lambda: edits.rename(0, "Cluster 1"), "Two clusters are called"),
+            (lambda: edits.merge([0, 7]), "There is no cluster 7"),
+            (lambda: edits.move(["no.jpg"], 0), "The run has no image 'no.jpg'"),
+            (lambda: edits.split(0, [edits.clustering.rows(0)]), "leave some in the cluster"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                call()
+        assert len(edits.log) == 1
+    assert len((folder / "edits.jsonl").read_text().splitlines()) == 1
+
+
+def test_split_by_number_of_parts(folder: Path) -> None:
+    with Edits(folder) as edits:
+        merged = edits.merge([0, 1])
+        parts = edits.preview_split(0)
+        assert edits.clustering == merged
+        edits.split(0)
+        assert sorted(edits.clustering.rows(3).tolist()) == sorted(parts[0])
+    separated = {frozenset(edits.clustering.rows(cluster).tolist()) for cluster in (0, 3)}
+    assert separated == {frozenset(edits.fitted.rows(cluster).tolist()) for cluster in (0, 1)}
+
+
+def test_a_torn_last_line_is_dropped(folder: Path) -> None:
+    with Edits(folder) as edits:
+        renamed = edits.rename(0, "dogs")
+        edits.merge([0, 1])
+    log = folder / "edits.jsonl"
+    first, second = log.read_bytes().splitlines(keepends=True)
+    for length in range(len(second)):
+        log.write_bytes(first + second[:length])
+        assert Clustering.load(folder) == renamed
+    with Edits(folder) as edits:
+        assert edits.clustering == renamed
+        merged = edits.merge([1, 2])
+    assert Clustering.load(folder) == merged
+
+
+def test_edits_of_an_earlier_fit_are_ignored(folder: Path) -> None:
+    with Edits(folder) as edits:
+        edits.rename(0, "dogs")
+        edits.rename(1, "cats")
+    log = folder / "edits.jsonl"
+    log.write_text(log.read_text().replace(edits.log[0].state, "0" * 16))
+    with Edits(folder) as edits:
+        assert edits.clustering == edits.fitted
+        renamed = edits.rename(2, "birds")
+    assert Clustering.load(folder) == renamed
+    assert len(log.read_text().splitlines()) == 3
+
+
+def test_a_damaged_log_is_refused(folder: Path) -> None:
+    with Edits(folder) as edits:
+        edits.rename(0, "dogs")
+        edits.rename(1, "cats")
+        edits.rename(2, "birds")
+    log = folder / "edits.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text(lines[0] + lines[2])
+    with pytest.raises(ValueError, match=r"Line 2 of .* does not follow line 1"):
+        Clustering.load(folder)
+    log.write_text(json.dumps({**json.loads(lines[0]), "verb": "__init__"}) + "\n")
+    with pytest.raises(ValueError, match=r"Line 1 of .* is damaged"):
+        Clustering.load(folder)
+
+
+def test_a_second_writer_is_refused(folder: Path) -> None:
+    with Edits(folder), pytest.raises(ValueError, match="Another process is writing to"), Edits(folder):
+        pass
+
+
+def test_the_labels_of_a_finished_run_are_not_overwritten(folder: Path, tmp_path: Path) -> None:
+    clustering = Clustering.load(folder)
+    with pytest.raises(ValueError, match=r"its fitted labels are kept; edit it with cgmcr2\.Edits"):
+        clustering.save(folder)
+    edited = clustering.exclude([1]).lock([2])
+    edited.save(tmp_path / "copy")
+    assert Clustering.load(tmp_path / "copy") == edited
+
+
+def test_probabilities_follow_the_edits(folder: Path) -> None:
+    clustering = Clustering.load(folder)
+    for edited in (clustering.split(0, [clustering.rows(0)[:4]]), clustering.move([0], 2), clustering.exclude([7])):
+        assert edited.probabilities is not None
+        np.testing.assert_allclose(edited.probabilities.sum(1), 1, atol=1e-5)
+        assert np.array_equal(edited.probabilities.argmax(1), edited.labels)
+    assert clustering.move([0], 2).confidence[0] == 1
