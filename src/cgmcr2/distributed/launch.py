@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import datetime
 import logging
@@ -54,6 +55,7 @@ def _join() -> Group:
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
+        atexit.register(dist.destroy_process_group)  # otherwise gloo may abort when the other processes end first
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return ONE_PROCESS
     return TorchGroup(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
