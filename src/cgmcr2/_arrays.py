@@ -49,13 +49,13 @@ def confidence_and_margin(
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """The probability (n,) of each row's label, and its difference (n,) to the largest other probability.
 
-    ``probabilities (n, k)`` is copied.
+    ``probabilities (n, k)`` is copied. Sums that rounding lifts above 1 are limited to 1.
 
     >>> confidence, margin = confidence_and_margin(np.array([0, 1]), np.array([[0.75, 0.25], [0.5, 0.5]], np.float32))
     >>> confidence.tolist(), margin.tolist()
     ([0.75, 0.5], [0.5, 0.0])
     """
     others = np.array(probabilities)
-    confidence = np.take_along_axis(others, labels[:, None], axis=1)[:, 0]
+    confidence = np.minimum(np.take_along_axis(others, labels[:, None], axis=1)[:, 0], 1)
     np.put_along_axis(others, labels[:, None], 0, axis=1)
     return confidence, confidence - others.max(axis=1, initial=0)

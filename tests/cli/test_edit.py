@@ -52,9 +52,16 @@ def test_edits_on_the_command_line(run: str, tmp_path: Path, capsys: pytest.Capt
         assert len(table.read_text().splitlines()) == rows + 1
 
 
+def test_a_cluster_can_be_named_after_a_year(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shell(["edit", run, "rename", "0", "2024"]) == 0
+    assert shell(["edit", run, "move", "2024", "5", "5"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "Move 1 image to cluster 0: 3 clusters now"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["log", "x"], "log was given 1 argument; use: cgmcr2 edit RUN log."),
         (["rename", "0"], "rename was given 1 argument; use: cgmcr2 edit RUN rename CLUSTER NAME."),
         (["undo"], "There is no edit to undo."),
         (["back", "x"], "'x' is not a line of the log; give an integer."),

@@ -108,6 +108,25 @@ def test_merge_keeps_the_other_numbers_and_adds_probabilities() -> None:
     assert m.merge([0, 3]).merged == {1: 0, 3: 0}  # what was merged into 3 is now in 0
 
 
+def test_merging_a_cluster_back_leaves_no_cycle() -> None:
+    c = Clustering(["a", "b", "c"], [0, 1, 2]).merge([1, 0]).move([0], 0).merge([0, 1])
+    assert c.merged == {1: 0}
+    assert c.labels.tolist() == [0, 0, 2]
+
+
+def test_names_that_clusters_get_by_default_are_unused() -> None:
+    c = Clustering(["a", "b", "c"], [0, 1, 2], names=["Excluded", "Cluster 2", "x"])
+    c = c.exclude([0]).merge([1, 2]).new([1])
+    assert c.names == ["Excluded", "Cluster 2", "Cluster 2 (2)", "Excluded (2)", "Cluster 4"]
+    assert c.excluded == 3
+
+
+def test_merged_confidence_is_at_most_1() -> None:
+    P = np.random.default_rng(0).dirichlet(np.ones(5), size=200).astype(np.float32)
+    c = Clustering([str(i) for i in range(200)], P.argmax(1), probabilities=P).merge(range(5))
+    assert c.confidence.max() <= 1
+
+
 def test_merged_probabilities_follow_the_models_numbers() -> None:
     """Mapping the model's answers through ``merged`` gives the merged labels: predict can honour a merge."""
     c = example()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -111,6 +112,34 @@ def test_edits_of_an_earlier_fit_are_ignored(folder: Path) -> None:
         renamed = edits.rename(2, "birds")
     assert Clustering.load(folder) == renamed
     assert len(log.read_text().splitlines()) == 3
+
+
+def test_returning_to_an_earlier_fit_starts_without_edits(folder: Path) -> None:
+    with Edits(folder) as edits:
+        edits.new([0], "dogs")
+    with Edits(folder) as edits:
+        edits.fitted = edits.clustering = edits.fitted.with_names(["a", "b", "c"])  # another fit
+        edits.log, edits._histories = [], edits._histories[:1]
+        edits.new([0], "cats")
+    with Edits(folder) as edits:
+        assert edits.clustering == edits.fitted
+        edited = edits.new([1], "birds")
+    assert Clustering.load(folder) == edited
+
+
+def test_a_name_that_is_not_unicode_is_kept(folder: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    with Edits(folder) as edits:
+        edits.rename(0, name)
+    assert Clustering.load(folder).names[0] == name
+
+
+def test_rows_given_twice_count_once(folder: Path) -> None:
+    with Edits(folder) as edits:
+        edits.exclude([3, 3, 4])
+        assert edits.log[0].arguments == {"rows": [3, 4]}
+        with pytest.raises(ValueError, match="Rows must be integers, but got bool"):
+            edits.move(np.arange(60) < 3, 0)
 
 
 def test_a_damaged_log_is_refused(folder: Path) -> None:

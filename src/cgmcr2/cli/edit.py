@@ -17,10 +17,10 @@ Values = list[str]
 
 # The arguments of each verb, as the help shows them, and its call.
 CALLS: dict[str, tuple[str, Callable[[Edits, Values], Any]]] = {
-    "rename": ("CLUSTER NAME", lambda edits, values: edits.rename(_cluster(values[0]), values[1])),
-    "merge": ("CLUSTER CLUSTER...", lambda edits, values: edits.merge([_cluster(value) for value in values])),
-    "split": ("CLUSTER [PARTS]", lambda edits, values: edits.split(_cluster(values[0]), _parts(values))),
-    "move": ("CLUSTER IMAGE...", lambda edits, values: edits.move(values[1:], _cluster(values[0]))),
+    "rename": ("CLUSTER NAME", lambda edits, values: edits.rename(_cluster(edits, values[0]), values[1])),
+    "merge": ("CLUSTER CLUSTER...", lambda edits, values: edits.merge([_cluster(edits, value) for value in values])),
+    "split": ("CLUSTER [PARTS]", lambda edits, values: edits.split(_cluster(edits, values[0]), _parts(values))),
+    "move": ("CLUSTER IMAGE...", lambda edits, values: edits.move(values[1:], _cluster(edits, values[0]))),
     "new": ("NAME IMAGE...", lambda edits, values: edits.new(values[1:], values[0])),
     "exclude": ("IMAGE...", lambda edits, values: edits.exclude(values)),
     "lock": ("IMAGE...", lambda edits, values: edits.lock(values)),
@@ -73,12 +73,13 @@ def edit(
     words = usage.split()
     required = sum(not word.startswith("[") for word in words)
     if len(given) < required or (len(given) > len(words) and not usage.endswith("...")):
-        raise ValueError(f"{verb} was given {count(len(given), 'argument')}; use: cgmcr2 edit RUN {verb} {usage}.")
+        use = f"cgmcr2 edit RUN {verb} {usage}".rstrip()
+        raise ValueError(f"{verb} was given {count(len(given), 'argument')}; use: {use}.")
     with Edits(run) as edits:
         if preview:
             if verb != "split":
                 raise ValueError("--preview shows the parts of a split; use it with split.")
-            _print_preview(edits, _cluster(given[0]), _parts(given), as_json=as_json)
+            _print_preview(edits, _cluster(edits, given[0]), _parts(given), as_json=as_json)
             return
         call(edits, given)
         clustering, log, in_effect = edits.clustering, edits.log, edits.history.done
@@ -109,8 +110,11 @@ def _print_preview(edits: Edits, cluster: int | str, m: int, *, as_json: bool) -
         typer.echo(f"Part {number}: {count(len(part), 'image')}, such as {examples}")
 
 
-def _cluster(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
+def _cluster(edits: Edits, text: str) -> int | str:
+    """A cluster by number, or else by name, which may be a number such as 2024."""
+    if text.isdecimal() and (int(text) < edits.clustering.n_clusters or text not in edits.clustering.names):
+        return int(text)
+    return text
 
 
 def _parts(values: Values) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -63,11 +64,13 @@ class Draft:
             raise ValueError(f"Merging needs at least two different clusters, but got {list(clusters)}.")
         target, gone = numbers[0], numbers[1:]
         for cluster in gone:
-            self.names[cluster] = default_name(cluster)
+            self.names[cluster] = ""
+            self.names[cluster] = self._unused(default_name(cluster))
         if name is not None:
             self.names[target] = self._free(name, target)
         self.labels[np.isin(self.labels, gone)] = target
         self.merged = {c: target if to in gone else to for c, to in self.merged.items()} | dict.fromkeys(gone, target)
+        self.merged.pop(target, None)  # images were moved back to it after it had been merged
         if self.excluded in gone:
             self.excluded = None
         if self.probabilities is not None:
@@ -91,7 +94,7 @@ class Draft:
     def exclude(self, rows: ArrayLike) -> None:
         rows = self._movable(rows)
         if self.excluded is None:
-            self.excluded = self._add(EXCLUDED)
+            self.excluded = self._add(self._unused(EXCLUDED))
         self.move(rows, self.excluded)
 
     def split(self, cluster: int | str, parts: Sequence[ArrayLike], names: Sequence[str | None] | None = None) -> None:
@@ -106,7 +109,7 @@ class Draft:
         if len(together) >= size:
             raise ValueError(f"The parts hold all {size} images of {self.names[origin]!r}; leave some in the cluster.")
         for rows, name in zip(moved, names or [None] * len(moved), strict=True):
-            target = self._add(name or self._part_name(origin))
+            target = self._add(name or self._unused(self.names[origin]))
             self.labels[rows] = target
             if self.probabilities is not None:
                 self.probabilities[rows, target] = self.probabilities[rows, origin]
@@ -126,7 +129,7 @@ class Draft:
     def _add(self, name: str | None) -> int:
         """Append an empty cluster and return its number."""
         number = len(self.names)
-        self.names.append(self._free(default_name(number) if name is None else name))
+        self.names.append(self._unused(default_name(number)) if name is None else self._free(name))
         if self.probabilities is not None:
             self.probabilities = np.pad(self.probabilities, ((0, 0), (0, 1)))
         return number
@@ -140,15 +143,16 @@ class Draft:
             raise ValueError(f"Two clusters are called {name!r}; choose another name, or merge them.")
         return name
 
-    def _part_name(self, origin: int) -> str:
-        number = 2
-        while f"{self.names[origin]} ({number})" in self.names:
-            number += 1
-        return f"{self.names[origin]} ({number})"
+    def _unused(self, name: str) -> str:
+        """``name``, followed by (2), (3), ... if other clusters have it."""
+        candidates = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
+        return next(candidate for candidate in candidates if candidate not in self.names)
 
     def _rows(self, rows: ArrayLike) -> Int64:
-        checked = np.unique(np.asarray(rows, dtype=np.int64))
-        n = len(self.labels)
+        given, n = np.asarray(rows), len(self.labels)
+        if given.size and given.dtype.kind not in "iu":
+            raise ValueError(f"Rows must be integers, but got {given.dtype}; use np.flatnonzero for a mask.")
+        checked = np.unique(given).astype(np.int64)
         if not len(checked) or checked[0] < 0 or checked[-1] >= n:
             raise ValueError(f"Give the rows of at least one image, in 0 ... {n - 1}.")
         return checked

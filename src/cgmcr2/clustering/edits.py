@@ -23,6 +23,7 @@ from .draft import Draft
 FILE_NAME = "edits.jsonl"
 VERBS = ("rename", "merge", "split", "move", "new", "exclude", "lock", "unlock")
 HISTORY_VERBS = ("undo", "redo", "back")
+BASE_PREFIX = "fit-"
 
 
 class Edit(NamedTuple):
@@ -70,10 +71,10 @@ class History(NamedTuple):
 
 
 def base_state(fitted: Clustering) -> str:
-    """Hash of the fitted clustering, the state before the first edit."""
+    """Hash of the fitted clustering, the state before the first edit; the prefix marks the first edit of a fit."""
     digest = hashlib.sha256(fitted.labels.tobytes())
     digest.update(json.dumps([fitted.names, fitted.ids], ensure_ascii=True).encode())
-    return digest.hexdigest()[:16]
+    return f"{BASE_PREFIX}{digest.hexdigest()[:16]}"
 
 
 def next_state(edit: Edit) -> str:
@@ -90,21 +91,21 @@ def read_edits(path: Path, fitted: Clustering) -> tuple[list[Edit], int]:
     content = path.read_bytes() if path.is_file() else b""
     content = content[: content.rfind(b"\n") + 1]
     edits: list[Edit] = []
-    base = state = base_state(fitted)
+    base, state, current = base_state(fitted), "", False
     for number, line in enumerate(content.splitlines(), start=1):
         try:
-            edit = Edit(**json.loads(line))
+            edit = Edit(**json.loads(line.decode(errors="surrogateescape")))
             if edit.verb not in (*VERBS, *HISTORY_VERBS):
                 raise ValueError(edit.verb)
         except (ValueError, TypeError):
             raise ValueError(f"Line {number} of {path} is damaged; restore the file from a backup.") from None
-        if edit.state == base:
-            edits, state = [edit], next_state(edit)
-        elif edits:
-            if edit.state != state:
-                raise ValueError(f"Line {number} of {path} does not follow line {number - 1}; restore the file.")
+        if edit.state.startswith(BASE_PREFIX):
+            edits, current = [], edit.state == base
+        elif current and edit.state != state:
+            raise ValueError(f"Line {number} of {path} does not follow line {number - 1}; restore the file.")
+        if current:
             edits.append(edit)
-            state = next_state(edit)
+        state = next_state(edit)
     return edits, len(content)
 
 

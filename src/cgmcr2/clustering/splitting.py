@@ -31,10 +31,15 @@ def propose_split(
     if source is None:
         raise ValueError("Splitting needs the features or the embedding of the images, but there are none.")
     rows = clustering.rows(cluster)
+    if len(rows) < 3:
+        raise ValueError(f"A cluster needs at least 3 images to be split, but this one has {len(rows)}.")
     if not 2 <= m < len(rows):
         raise ValueError(f"A cluster of {len(rows):,} images can be split into 2 to {len(rows) - 1:,} parts, not {m}.")
     model = ConsensusClustering(m).fit(read_rows(source, rows[:: -(-len(rows) // MAX_ROWS)]))
     labels = model.predict(read_rows(source, rows)) if len(rows) > MAX_ROWS else model.labels_
     order = np.argsort(-np.bincount(labels, minlength=m), kind="stable")
     parts = [rows[(labels == part) & ~clustering.locked[rows]] for part in order[1:]]
-    return [part for part in parts if len(part)]
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        raise ValueError("All images but those of the largest part are locked; unlock some before splitting.")
+    return parts

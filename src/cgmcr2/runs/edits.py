@@ -104,9 +104,9 @@ class Edits:
         names: Sequence[str | None] | None = None,
     ) -> Clustering:
         """Split a cluster into parts: their number, or the rows of each new cluster."""
-        found = self.preview_split(cluster, parts) if isinstance(parts, int) else [self._rows(part) for part in parts]
+        rows = self.preview_split(cluster, parts) if isinstance(parts, int) else [self._rows(part) for part in parts]
         return self._apply(
-            "split", cluster=self._number(cluster), parts=found, names=None if names is None else list(names)
+            "split", cluster=self._number(cluster), parts=rows, names=None if names is None else list(names)
         )
 
     def move(self, images: Sequence[str] | ArrayLike, cluster: int | str) -> Clustering:
@@ -169,8 +169,9 @@ class Edits:
         """Row numbers of images, given by row or by file name."""
         if isinstance(images, str):
             images = [images]
-        values = np.asarray(images).tolist()
+        values = np.atleast_1d(np.asarray(images)).tolist()
         unknown = [value for value in values if isinstance(value, str) and value not in self._row]
         if unknown:
             raise ValueError(f"The run has no image {unknown[0]!r}; give a path as in the first column of labels.csv.")
-        return [self._row[value] if isinstance(value, str) else int(value) for value in values]
+        rows = (self._row[value] if isinstance(value, str) else value for value in values)
+        return list(dict.fromkeys(rows))

@@ -302,7 +302,7 @@ def _write(
     """Write the results of a fitted ``model`` and remove its checkpoints."""
     clustering = fitted_clustering(ids, inference, model.n_clusters_, plan.groups)
     if plan.replaces_results:
-        clustering = clustering.with_names(matching_names(run.clustering, clustering))
+        clustering = clustering.with_names(matching_names(run.clustering.included(), clustering))
         if run.clustering != run.fitted:
             logger.warning("Names are kept, but other edits applied to the earlier clusters; repeat them if you want.")
     part, n = request.fitted_on.part, source.shape[0]
