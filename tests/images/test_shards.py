@@ -165,6 +165,13 @@ def test_parquet_with_bytes_as_img2dataset_writes_it(tmp_path: Path, png: Png, r
     assert not is_features(path)
 
 
+def test_ids_of_shards_with_dots_in_their_names(tmp_path: Path, png: Png) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for number in range(2):  # as Dask names them
+        pq.write_table(pa.table({"image": [png(number)]}), tmp_path / f"part.{number}.parquet")
+    assert Catalog.from_source(tmp_path).ids == ["part.0/0", "part.1/0"]
+
+
 def test_parquet_without_images(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write_parquet(path, {"features": [[1.0, 2.0]], "label": [1]})

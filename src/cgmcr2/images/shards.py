@@ -20,6 +20,7 @@ _FORMATS: dict[tuple[str, ...], Callable[[FileInfo], tuple[Listing, ArchiveSourc
     (".arrow",): list_arrow,
     (".parquet",): list_parquet,  # after tar: img2dataset writes tars of images and Parquet files of their captions
 }
+_SUFFIX = re.compile(r"\.(tar|tar\.\w+|tgz|tbz2|txz|arrow|parquet)$", re.IGNORECASE)  # not that of part.0.parquet
 _METADATA_SUFFIXES = (".json", ".jsonl", ".txt", ".csv", ".tsv", ".md", ".idx", ".lock")
 _LISTING_THREADS = 16  # listing a remote shard mostly waits for answers
 
@@ -77,7 +78,7 @@ def list_shards(files: dict[str, FileInfo]) -> tuple[Listing, ConcatenatedSource
                 listing.errors.append((name, result))
                 continue
             shard, source = result
-            prefix = re.sub(r"\.[^/]*$", "", name)
+            prefix = _SUFFIX.sub("", name)
             listing.ids.extend(f"{prefix}/{id}" for id in shard.ids)
             listing.sizes.extend(shard.sizes)
             listing.stamps.extend(shard.stamps)
