@@ -121,6 +121,15 @@ def test_names_that_clusters_get_by_default_are_unused() -> None:
     assert c.excluded == 3
 
 
+def test_masks_are_refused_as_rows() -> None:
+    c = Clustering(["a", "b"], [0, 1])
+    for call in (c.subset, c.exclude):
+        with pytest.raises(ValueError, match="Rows must be integers, but got bool"):
+            call([True, False])
+    assert c.subset([]).ids == []
+    assert c.subset([1, 0]).ids == ["b", "a"]
+
+
 def test_merged_confidence_is_at_most_1() -> None:
     P = np.random.default_rng(0).dirichlet(np.ones(5), size=200).astype(np.float32)
     c = Clustering([str(i) for i in range(200)], P.argmax(1), probabilities=P).merge(range(5))

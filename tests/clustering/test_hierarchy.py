@@ -65,6 +65,7 @@ def test_fewer_clusters_are_merges_that_keep_numbers_and_the_largest_name() -> N
     assert c.clusters == [0, 1, 2]  # a value: the first one is as it was
     assert fewer.with_clusters(1).clusters == [1]
     assert c.with_clusters(3) == c
+    assert c.exclude([0]).with_clusters(1).rows("Excluded").tolist() == [0]
 
 
 def test_without_an_embedding_there_is_no_tree() -> None:

@@ -65,6 +65,7 @@ def test_a_refused_edit_is_not_logged(folder: Path) -> None:
             (lambda: edits.move([3, 4], 0), "1 of the 2 images are locked"),
             (lambda: edits.rename(0, " "), "name of a cluster is empty"),
             (lambda: edits.rename(0, "Cluster 1"), "Two clusters are called"),
+            (lambda: edits.rename(0, os.fsdecode(b"caf\xe9")), "is not valid Unicode"),
             (lambda: edits.merge([0, 7]), "There is no cluster 7"),
             (lambda: edits.move(["no.jpg"], 0), "The run has no image 'no.jpg'"),
             (lambda: edits.split(0, [edits.clustering.rows(0)]), "leave some in the cluster"),
@@ -125,13 +126,6 @@ def test_returning_to_an_earlier_fit_starts_without_edits(folder: Path) -> None:
         assert edits.clustering == edits.fitted
         edited = edits.new([1], "birds")
     assert Clustering.load(folder) == edited
-
-
-def test_a_name_that_is_not_unicode_is_kept(folder: Path) -> None:
-    name = os.fsdecode(b"caf\xe9")
-    with Edits(folder) as edits:
-        edits.rename(0, name)
-    assert Clustering.load(folder).names[0] == name
 
 
 def test_rows_given_twice_count_once(folder: Path) -> None:

@@ -16,7 +16,7 @@ from cgmcr2._arrays import confidence_and_margin
 from cgmcr2._checksums import FILE_NAME as CHECKSUMS
 
 from . import io
-from .draft import Draft, cluster_number
+from .draft import Draft, cluster_number, row_numbers
 from .geometry import cluster_energy, split_by_cluster
 from .hierarchy import Hierarchy, build_hierarchy
 from .io import COLUMNS, default_name
@@ -341,7 +341,7 @@ class Clustering:
 
     def subset(self, rows: ArrayLike) -> Clustering:
         """The clustering of the images ``rows``, in this order; without groups of near-duplicates."""
-        index = np.asarray(rows, dtype=np.int64)
+        index = row_numbers(rows)
         arrays = ("labels", "confidence", "margin", "outlier", "locked", "embedding", "probabilities")
         values = {name: getattr(self, name) for name in arrays}
         changes = {name: None if value is None else value[index] for name, value in values.items()}
@@ -350,12 +350,14 @@ class Clustering:
     def with_clusters(self, m: int) -> Clustering:
         """Merge the clusters of most similar subspaces until m are left; the largest one gives its number and name.
 
+        Excluded images are neither merged nor counted.
+
         >>> c = Clustering(["a", "b", "c"], [0, 1, 2], embedding=[[1, 0], [0.9, 0.4], [0, 1]])
         >>> c.with_clusters(2).labels
         array([0, 0, 2])
         """
         sizes, merged = self.sizes(), self
-        for group in self.hierarchy().groups(m):
+        for group in self.included().hierarchy().groups(m):
             if len(group) > 1:
                 group.sort(key=lambda c: -sizes[c])
                 merged = merged.merge(group)

@@ -100,6 +100,8 @@ class Draft:
     def split(self, cluster: int | str, parts: Sequence[ArrayLike], names: Sequence[str | None] | None = None) -> None:
         origin = self.number(cluster)
         moved = [self._movable(rows) for rows in parts]
+        if names is not None and len(names) != len(moved):
+            raise ValueError(f"There are {len(names)} names for {len(moved)} parts; give one for each part.")
         together = np.concatenate(moved) if moved else np.empty(0, np.int64)
         size = int((self.labels == origin).sum())
         if not moved or len(np.unique(together)) < len(together) or (self.labels[together] != origin).any():
@@ -135,10 +137,12 @@ class Draft:
         return number
 
     def _free(self, name: str, cluster: int | None = None) -> str:
-        """``name`` without surrounding space, unless it is empty or another cluster than ``cluster`` has it."""
+        """``name`` without surrounding space, if it is a valid name that no cluster other than ``cluster`` has."""
         name = name.strip()
         if not name:
             raise ValueError("The name of a cluster is empty; give it at least one visible character.")
+        if any("\ud800" <= character <= "\udfff" for character in name):
+            raise ValueError(f"The name {name!r} is not valid Unicode; choose another name.")
         if name in self.names and self.names.index(name) != cluster:
             raise ValueError(f"Two clusters are called {name!r}; choose another name, or merge them.")
         return name
@@ -149,10 +153,7 @@ class Draft:
         return next(candidate for candidate in candidates if candidate not in self.names)
 
     def _rows(self, rows: ArrayLike) -> Int64:
-        given, n = np.asarray(rows), len(self.labels)
-        if given.size and given.dtype.kind not in "iu":
-            raise ValueError(f"Rows must be integers, but got {given.dtype}; use np.flatnonzero for a mask.")
-        checked = np.unique(given).astype(np.int64)
+        checked, n = np.unique(row_numbers(rows)), len(self.labels)
         if not len(checked) or checked[0] < 0 or checked[-1] >= n:
             raise ValueError(f"Give the rows of at least one image, in 0 ... {n - 1}.")
         return checked
@@ -163,6 +164,14 @@ class Draft:
         if locked:
             raise ValueError(f"{locked:,} of the {len(checked):,} images are locked; unlock them before moving them.")
         return checked
+
+
+def row_numbers(rows: ArrayLike) -> Int64:
+    """``rows`` as an integer array; raise ``ValueError`` for a mask, which would be taken for rows 0 and 1."""
+    values = np.asarray(rows)
+    if values.size and values.dtype.kind not in "iu":
+        raise ValueError(f"Rows must be integers, but got {values.dtype}; use np.flatnonzero for a mask.")
+    return values.astype(np.int64)
 
 
 def cluster_number(cluster: int | str, names: Sequence[str]) -> int:

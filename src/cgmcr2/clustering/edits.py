@@ -79,7 +79,7 @@ def base_state(fitted: Clustering) -> str:
 
 def next_state(edit: Edit) -> str:
     """Hash of the state after ``edit``."""
-    return hashlib.sha256(edit.line().encode(errors="surrogateescape")).hexdigest()[:16]
+    return hashlib.sha256(edit.line().encode()).hexdigest()[:16]
 
 
 def read_edits(path: Path, fitted: Clustering) -> tuple[list[Edit], int]:
@@ -94,7 +94,7 @@ def read_edits(path: Path, fitted: Clustering) -> tuple[list[Edit], int]:
     base, state, current = base_state(fitted), "", False
     for number, line in enumerate(content.splitlines(), start=1):
         try:
-            edit = Edit(**json.loads(line.decode(errors="surrogateescape")))
+            edit = Edit(**json.loads(line))
             if edit.verb not in (*VERBS, *HISTORY_VERBS):
                 raise ValueError(edit.verb)
         except (ValueError, TypeError):

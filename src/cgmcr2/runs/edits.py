@@ -154,7 +154,7 @@ class Edits:
         history = next_history(self._histories, edit)
         start, missing = (self.fitted, history.done) if verb in HISTORY_VERBS else (self.clustering, (edit,))
         clustering = replay(start, missing)
-        self._file.write(edit.line().encode(errors="surrogateescape") + b"\n")
+        self._file.write(edit.line().encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
         self.log.append(edit)
