@@ -16,6 +16,7 @@ from PIL import Image, ImageOps
 session = onnxruntime.InferenceSession(sys.argv[1], providers=onnxruntime.get_available_providers())
 model = json.loads(session.get_modelmeta().custom_metadata_map["cgmcr2"])  # the content of model.json
 size, crop = model["preprocessing"]["resize"], model["preprocessing"]["crop"]
+resample = Image.Resampling[model["preprocessing"]["resample"].upper()]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -25,7 +26,7 @@ class Handler(BaseHTTPRequestHandler):
         image = ImageOps.exif_transpose(image).convert("RGB")
         width, height = (size * side // min(image.size) for side in image.size)  # shorter side to `size`
         left, top = (width - crop) // 2, (height - crop) // 2
-        image = image.resize((width, height), Image.Resampling.BICUBIC).crop((left, top, left + crop, top + crop))
+        image = image.resize((width, height), resample).crop((left, top, left + crop, top + crop))
         (cluster,), (p,) = session.run(["cluster", "probabilities"], {"images": np.asarray(image)[None]})
         self.send_response(200)
         self.end_headers()

@@ -31,7 +31,10 @@ def _parse_shards(text: str) -> range:
     """
     if not (match := re.fullmatch(r"(\d+)(?:-(\d+))?", text)):
         raise typer.BadParameter(f"{text!r} is neither a number nor a range such as 0-99.")
-    return range(int(match[1]), int(match[2] or match[1]) + 1)
+    numbers = range(int(match[1]), int(match[2] or match[1]) + 1)
+    if not numbers:
+        raise typer.BadParameter(f"{text!r} is empty; give the smaller number first.")
+    return numbers
 
 
 def embed(
@@ -57,7 +60,7 @@ def embed(
     ] = None,
     shard_size: Annotated[
         int | None,
-        typer.Option("--shard-size", metavar="N", help="Images per shard of a new store.  [default: automatic]"),
+        typer.Option("--shard-size", metavar="N", min=1, help="Images per shard of a new store.  [default: automatic]"),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Compute the shards again, although they exist.")

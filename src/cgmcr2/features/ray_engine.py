@@ -11,6 +11,7 @@ import functools
 import io
 import logging
 import os
+import platform
 import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -120,7 +121,7 @@ def _write(arguments: tuple[ShardWriter, str, int], part: Part) -> tuple[int, fl
         )
     start = time.perf_counter()
     rows = writer.write(encoder, [part], num_workers=threads)
-    return rows, time.perf_counter() - start, f"{os.uname().nodename}:{os.getpid()}"
+    return rows, time.perf_counter() - start, f"{platform.node()}:{os.getpid()}"
 
 
 @functools.cache
