@@ -192,15 +192,6 @@ def test_confidence_and_margin_do_not_need_the_probabilities(
     np.testing.assert_allclose(bounded.margin, best - second, atol=1e-5)
 
 
-def test_probabilities_of_merged_clusters_are_added_up(digits: Any, fitted: CgMCR2) -> None:
-    single, merged = fitted.infer(digits[0]), fitted._model.infer(digits[0], {7: 2, 4: 2})
-    assert np.array_equal(merged.labels, np.where(np.isin(single.labels, [4, 7]), 2, single.labels))
-    assert not merged.probabilities[:, [4, 7]].any()
-    np.testing.assert_allclose(merged.probabilities[:, 2], single.probabilities[:, [2, 4, 7]].sum(axis=1), atol=1e-6)
-    rows = np.arange(len(digits[0]))
-    np.testing.assert_allclose(merged.confidence, merged.probabilities[rows, merged.labels])
-
-
 def test_groups_of_one_row_change_nothing(digits: Any, fitted: CgMCR2) -> None:
     inference = clone(fitted).fit_source(digits[0], groups=np.arange(len(digits[0])))
     assert np.array_equal(inference.labels, fitted.labels_)

@@ -8,7 +8,6 @@ import pytest
 
 from cgmcr2 import _device
 from cgmcr2.cli import choices
-from cgmcr2.cli.edit import CALLS
 from cgmcr2.clustering import export
 from cgmcr2.features.extract import Engine
 from cgmcr2.report import projection
@@ -24,7 +23,6 @@ from cgmcr2.training import presets
         (choices.Link, export.Link),
         (choices.MapMethod, projection.Method),
         (choices.Engine, Engine),
-        (choices.EditVerb, Literal[tuple(CALLS)]),
     ],
 )
 def test_choices(option: Any, library: Any) -> None:

@@ -64,6 +64,7 @@ def test_a_cluster_can_be_named_after_a_year(run: str, capsys: pytest.CaptureFix
         (["log", "x"], "log was given 1 argument; use: cgmcr2 edit RUN log."),
         (["rename", "0"], "rename was given 1 argument; use: cgmcr2 edit RUN rename CLUSTER NAME."),
         (["undo"], "There is no edit to undo."),
+        (["renam", "0", "x"], "There is no verb 'renam'; choose from rename, merge, split,"),
         (["back", "x"], "'x' is not a line of the log; give an integer."),
         (["merge", "0", "cats"], "There is no cluster called 'cats'"),
         (["undo", "--preview"], "--preview shows the parts of a split; use it with split."),

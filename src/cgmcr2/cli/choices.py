@@ -13,21 +13,6 @@ Precision = Literal["auto", "float32", "bfloat16"]
 ExportFormat = Literal["folders", "imagefolder", "csv", "json", "parquet", "arrow", "lance", "onnx"]
 Link = Literal["copy", "hardlink", "symlink"]
 MapMethod = Literal["auto", "pca", "tsne", "umap"]
-EditVerb = Literal[
-    "rename",
-    "merge",
-    "split",
-    "move",
-    "new",
-    "exclude",
-    "lock",
-    "unlock",
-    "undo",
-    "redo",
-    "back",
-    "log",
-    "clusters",
-]
 Engine = Literal["local", "ray"]
 StoredType = Literal["float32", "float16"]
 

@@ -24,10 +24,12 @@ CORE = ("torch", "numpy", "scipy", "scikit-learn", "pillow", "safetensors")
 EXTRAS = {
     "clip": ("transformers",),
     "viz": ("matplotlib", "umap"),
+    "cloud": ("s3fs", "aiohttp", "pyarrow"),
     "ray": ("ray",),
     "tune": ("optuna",),
     "compare": ("evoc", "umap"),
     "table": ("pyarrow", "pandas"),
+    "lance": ("pyarrow", "lance"),
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
     "photos": ("pillow_heif",),
     "log": ("tensorboard",),

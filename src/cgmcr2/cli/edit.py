@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import choices, options
+from . import options
 from .output import cluster_values, count, print_json
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ Examples:
 
 def edit(
     run: options.Run,
-    verb: Annotated[choices.EditVerb, typer.Argument(metavar="VERB", help="What to do; see below.")],
+    verb: Annotated[str, typer.Argument(metavar="VERB", help="What to do; see below.")],
     values: Annotated[
         list[str] | None,
         typer.Argument(
@@ -69,6 +69,8 @@ def edit(
     from cgmcr2.runs import Edits
 
     given = values or []
+    if verb not in CALLS:
+        raise ValueError(f"There is no verb {verb!r}; choose from {', '.join(CALLS)}.")
     usage, call = CALLS[verb]
     words = usage.split()
     required = sum(not word.startswith("[") for word in words)

@@ -56,7 +56,7 @@ def export(
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Export the clusters of a run as folders or as a table, or its model.
+    """Export a run as folders, as a table or as a model.
 
     The original images stay where they are, and nothing is overwritten. The exit code is 1 if images are missing.
     Tables in parquet, arrow and lance include the embedding. The onnx model is checked to label images of the run as

@@ -15,7 +15,7 @@ Examples:
   cgmcr2 predict run new-photos -o new.csv
   cgmcr2 predict run new-photos --no-cache -o new.csv
   cgmcr2 predict run features.npz --part test -o test.csv
-  cgmcr2 predict run new-photos --engine ray --address auto --cache shared/cache -o new.csv
+  cgmcr2 predict run new-photos --engine ray --address auto -o new.csv
 """
 
 
