@@ -154,6 +154,15 @@ def test_run_on_features(run: RunFolder, tmp_path: Path) -> None:
     assert [item.name for item in session.get_inputs()] == ["features"]
 
 
+def test_labels_of_a_split_cluster_are_counted_as_different(run: RunFolder, tmp_path: Path) -> None:
+    folder = shutil.copytree(run.path, tmp_path / "run")
+    with Edits(folder) as edits:
+        edits.split(0)
+    predicted = Predictor(folder).predict_features(run.info.source, part="train").clustering.labels
+    result = export_onnx(folder, tmp_path / "deploy")
+    assert result.checked - result.equal == (predicted == 3).sum() > 0
+
+
 def test_other_labels_are_refused(image_run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Patches, "_forward", lambda self, batch: -super(Patches, self)._forward(batch))
     with pytest.raises(ValueError, match=r"to other clusters than predict does, so nothing was written"):

@@ -28,7 +28,7 @@ from cgmcr2.images import iter_decoded
 from cgmcr2.inference import TrainedModel
 
 from .folder import RunFolder, StrPath
-from .predict import Predictor
+from .predict import Predictor, follow_edits
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def export_onnx(run: StrPath | RunFolder, out: StrPath, *, images: StrPath | Non
     also in the metadata of the model.
 
     Up to 256 rows of the run are labelled with the exported model. Labels that differ from those of ``predict`` raise
-    ``ValueError``, unless two clusters are almost equally probable.
+    ``ValueError``, unless two clusters are almost equally probable, or images were moved or clusters split by edits.
 
     Parameters
     ----------
@@ -102,7 +102,8 @@ def export_onnx(run: StrPath | RunFolder, out: StrPath, *, images: StrPath | Non
                 "does, so nothing was written; use cgmcr2 predict."
             )
     name = None if module is None else description["encoder"]
-    return OnnxExport(Path(out), name, len(labels), int((~different).sum()))
+    predicted = follow_edits(expected, folder.fitted, folder.clustering).labels
+    return OnnxExport(Path(out), name, len(labels), int((labels == predicted).sum()))
 
 
 class _DeployedModel(nn.Module):
