@@ -1,4 +1,4 @@
-"""``cgmcr2 edit``: rename, merge and split the clusters of a run, move images, and undo it."""
+"""``cgmcr2 edit``: rename, merge and split the clusters of a run, move images, and undo edits."""
 
 from __future__ import annotations
 
