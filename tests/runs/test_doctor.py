@@ -51,6 +51,13 @@ def test_what_cannot_be_rebuilt_is_reported(copy: RunFolder, name: str) -> None:
     assert "repeat the run" in finding.remedy
 
 
+def test_damaged_edits_are_reported(copy: RunFolder) -> None:
+    copy.edits.write_text("no JSON\n")
+    (finding,) = check_run(copy.path)
+    assert (finding.file, finding.repairable) == ("edits.jsonl", False)
+    assert "is damaged; restore the file from a backup" in finding.problem
+
+
 def test_missing_checksums_are_reported(copy: RunFolder) -> None:
     (copy.path / "checksums.json").unlink()
     (finding,) = check_run(copy.path)

@@ -65,6 +65,11 @@ def check_run(path: StrPath) -> list[Finding]:
     for name, problem in damage.items():
         remedy, repairable = remedies.get(name, ("repeat the run in another folder", False))
         findings.append(Finding(name, problem, remedy, repairable))
+    if not findings:  # edits can only be replayed over intact labels
+        try:
+            RunFolder(path).clustering  # noqa: B018 - reads the edits
+        except ValueError as error:
+            findings.append(Finding(run.edits.name, str(error), "use the fitted clusters with --without-edits"))
     return findings
 
 
@@ -124,8 +129,6 @@ def _rebuild_labels(run: RunFolder) -> None:
     names = run.path / "clusters.json"
     if "clusters.json" not in _checksums.find_damage(run.path, ["clusters.json"]):
         saved = read_json(names, ClusterNames, advice="delete it")
-        for gone, target in saved.merged.items():
-            clustering = clustering.merge([target, gone])
         clustering = clustering.with_names(saved.names)
     save_clustering(clustering, run.path)
 
