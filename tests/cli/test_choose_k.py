@@ -35,6 +35,7 @@ def test_user_errors_are_one_sentence(
     for words, sentence in (
         ([four_groups, "--most", 1], "at least 2, but is 1"),
         ([photos], "give a folder with -o"),
+        ([tmp_path / "{0..1}.tar"], "give a folder with -o"),
         ([tmp_path / "none.npz"], "There is no file or folder"),
     ):
         assert run("choose-k", *words) == 2

@@ -82,7 +82,7 @@ def test_choose_clusters_writes_its_choice(features: Path, tmp_path: Path) -> No
     choice = choose_clusters(features, tmp_path, most=6)
     assert choice.chosen == 3
     assert (tmp_path / "choice.json").is_file()
-    with pytest.raises(FileNotFoundError, match="There is no file or folder nowhere"):
+    with pytest.raises(FileNotFoundError, match="There is no file or folder 'nowhere'"):
         choose_clusters("nowhere")
 
 

@@ -110,8 +110,7 @@ class Catalog:
             query string), its name in the archive, its row number in the npz, or ``shard/name`` or ``shard/row``.
         """
         text = os.fspath(path)
-        if not is_url(text) and not os.path.lexists(text) and len(expand_braces(text)) == 1:
-            raise FileNotFoundError(f"There is no file or folder {text!r}.")
+        check_exists(text)
         return cls(*_open(text, exclude), redact(text))
 
     @classmethod
@@ -151,6 +150,13 @@ class Catalog:
         digest.update(self.sizes.tobytes())
         digest.update(self.stamps.tobytes())
         return digest.hexdigest()
+
+
+def check_exists(source: str | os.PathLike[str]) -> None:
+    """Raise ``FileNotFoundError`` if a source is a path that does not exist; URLs and patterns are not checked."""
+    text = os.fspath(source)
+    if not is_url(text) and not os.path.lexists(text) and len(expand_braces(text)) == 1:
+        raise FileNotFoundError(f"There is no file or folder {text!r}.")
 
 
 def _open(text: str, exclude: Iterable[str | os.PathLike[str]]) -> tuple[Listing, Source]:

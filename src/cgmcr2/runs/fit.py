@@ -27,7 +27,8 @@ from cgmcr2.features import FeatureStore, extract
 from cgmcr2.features.duplicates import Int64, distinct_rows, find_groups, read_groups, write_groups
 from cgmcr2.features.sources import FeatureFile, FeatureSource, Subset, check_finite, is_features, load_feature_file
 from cgmcr2.images import Catalog
-from cgmcr2.images.storage import absolute_source, is_url
+from cgmcr2.images.catalog import check_exists
+from cgmcr2.images.storage import absolute_source
 from cgmcr2.inference import Inference
 
 from .folder import RunFolder, StrPath
@@ -152,8 +153,7 @@ def choose_clusters(
     progress: bool = False,
 ) -> Choice:
     """Choose the number of clusters of a feature file or of images; with a ``folder``, write ``choice.json`` there."""
-    if not is_url(source) and not Path(source).exists():
-        raise FileNotFoundError(f"There is no file or folder {source}.")
+    check_exists(source)
     if folder is None and not is_features(source):
         raise ValueError(f"{source} holds images, and their features must be stored; give a folder with -o.")
     run = None if folder is None else RunFolder(folder)
