@@ -120,7 +120,7 @@ def test_returning_to_an_earlier_fit_starts_without_edits(folder: Path) -> None:
         edits.new([0], "dogs")
     with Edits(folder) as edits:
         edits.fitted = edits.clustering = edits.fitted.with_names(["a", "b", "c"])  # another fit
-        edits.log, edits._histories = [], edits._histories[:1]
+        edits.log = []
         edits.new([0], "cats")
     with Edits(folder) as edits:
         assert edits.clustering == edits.fitted

@@ -109,29 +109,31 @@ def read_edits(path: Path, fitted: Clustering) -> tuple[list[Edit], int]:
     return edits, len(content)
 
 
-def histories(edits: Sequence[Edit]) -> list[History]:
-    """The history after 0, 1, ... edits of the log.
+def history_of(edits: Sequence[Edit]) -> History:
+    """The history after all ``edits`` of the log.
 
     >>> a, b, undo = (Edit(verb, {}, "", "") for verb in ("rename", "merge", "undo"))
-    >>> [len(history.done) for history in histories([a, b, undo])]
-    [0, 1, 2, 1]
+    >>> history_of([a, b, undo]) == ((a,), (b,))
+    True
     """
-    result = [History()]
-    for edit in edits:
-        result.append(next_history(result, edit))
-    return result
-
-
-def next_history(earlier: Sequence[History], edit: Edit) -> History:
-    """The history after ``edit``, given those after 0, 1, ... earlier lines of the log."""
-    done, undone = earlier[-1]
-    if edit.verb == "undo":
-        return History(done[:-1], (*done[-1:], *undone))
-    if edit.verb == "redo":
-        return History((*done, *undone[:1]), undone[1:])
-    if edit.verb == "back":
-        return earlier[int(edit.arguments["line"])]
-    return History((*done, edit))
+    returns = {int(edit.arguments["line"]) for edit in edits if edit.verb == "back"}
+    states = {0: History()}  # after the lines that a later one goes back to
+    done: list[Edit] = []
+    undone: list[Edit] = []  # the next one to redo comes last
+    for line, edit in enumerate(edits, start=1):
+        if edit.verb == "undo":
+            undone.append(done.pop())
+        elif edit.verb == "redo":
+            done.append(undone.pop())
+        elif edit.verb == "back":
+            state = states[int(edit.arguments["line"])]
+            done, undone = list(state.done), list(reversed(state.undone))
+        else:
+            done.append(edit)
+            undone.clear()
+        if line in returns:
+            states[line] = History(tuple(done), tuple(reversed(undone)))
+    return History(tuple(done), tuple(reversed(undone)))
 
 
 def replay(fitted: Clustering, edits: Sequence[Edit]) -> Clustering:
@@ -161,4 +163,4 @@ def cluster_targets(fitted: Clustering, edited: Clustering) -> NDArray[np.int64]
 def load_edited(folder: Path, fitted: Clustering) -> Clustering:
     """``fitted`` after the edits in ``folder``."""
     edits, _ = read_edits(folder / FILE_NAME, fitted)
-    return replay(fitted, histories(edits)[-1].done)
+    return replay(fitted, history_of(edits).done)

@@ -293,8 +293,12 @@ class FeatureStore:
             with open(path, "rb", buffering=0) as file:
                 for _, row, start, stop in group:
                     file.seek(offset + row * size)
-                    if file.readinto(view[start * size : stop * size]) != (stop - start) * size:
-                        raise DamagedFileError(f"{path} is damaged (it has become shorter); {ADVICE}.")
+                    missing = view[start * size : stop * size]
+                    while missing:  # network file systems may return less than requested
+                        count = file.readinto(missing)
+                        if not count:
+                            raise DamagedFileError(f"{path} is damaged (it has become shorter); {ADVICE}.")
+                        missing = missing[count:]
         return values
 
     def _verified_location(self, shard: int) -> tuple[str, int]:

@@ -16,10 +16,8 @@ from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.edits import (
     HISTORY_VERBS,
     Edit,
-    History,
     base_state,
-    histories,
-    next_history,
+    history_of,
     next_state,
     read_edits,
     replay,
@@ -63,7 +61,7 @@ class Edits:
             self._file = stack.enter_context(open(self.run.edits, "ab"))
             self._file.truncate(length)  # drop a line that was torn by a crash
             self._stack = stack.pop_all()
-        self._histories = histories(self.log)
+        self.history = history_of(self.log)
         self.clustering = replay(self.fitted, self.history.done)
         self._row = {id: row for row, id in enumerate(self.fitted.ids)}
         return self
@@ -73,11 +71,6 @@ class Edits:
     ) -> None:
         self._stack.close()
         self.run.__dict__.pop("clustering", None)  # cached without the edits
-
-    @property
-    def history(self) -> History:
-        """The edits in effect, and those that ``redo`` would apply."""
-        return self._histories[-1]
 
     @property
     def state(self) -> str:
@@ -151,14 +144,14 @@ class Edits:
         """Apply an edit, write it, and return the new clustering."""
         time = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         edit = Edit(verb, arguments, time, self.state)
-        history = next_history(self._histories, edit)
+        history = history_of([*self.log, edit])
         start, missing = (self.fitted, history.done) if verb in HISTORY_VERBS else (self.clustering, (edit,))
         clustering = replay(start, missing)
         self._file.write(edit.line().encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
         self.log.append(edit)
-        self._histories.append(history)
+        self.history = history
         self.clustering = clustering
         return clustering
 
