@@ -151,6 +151,22 @@ def test_a_damaged_log_is_refused(folder: Path) -> None:
         Clustering.load(folder)
 
 
+def test_a_full_disk_leaves_no_part_of_an_edit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Edits(folder) as edits:
+        renamed = edits.rename(0, "dogs")
+        with monkeypatch.context() as patch:
+
+            def fail(descriptor: int) -> None:
+                raise OSError(28, "No space left on device")
+
+            patch.setattr("os.fsync", fail)
+            with pytest.raises(OSError, match="No space left"):
+                edits.merge([0, 1])
+        assert edits.clustering == Clustering.load(folder) == renamed
+        merged = edits.merge([1, 2])
+    assert Clustering.load(folder) == merged
+
+
 def test_a_second_writer_is_refused(folder: Path) -> None:
     with Edits(folder), pytest.raises(ValueError, match="Another process is writing to"), Edits(folder):
         pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -58,7 +59,7 @@ class Edits:
             stack.enter_context(self.run.lock())
             self.fitted = self.run.fitted
             self.log, length = read_edits(self.run.edits, self.fitted)
-            self._file = stack.enter_context(open(self.run.edits, "ab"))
+            self._file = stack.enter_context(open(self.run.edits, "ab", buffering=0))
             self._file.truncate(length)  # drop a line that was torn by a crash
             self._stack = stack.pop_all()
         self.history = history_of(self.log)
@@ -147,13 +148,22 @@ class Edits:
         history = history_of([*self.log, edit])
         start, missing = (self.fitted, history.done) if verb in HISTORY_VERBS else (self.clustering, (edit,))
         clustering = replay(start, missing)
-        self._file.write(edit.line().encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._write(edit.line().encode() + b"\n")
         self.log.append(edit)
         self.history = history
         self.clustering = clustering
         return clustering
+
+    def _write(self, line: bytes) -> None:
+        """Append a line and sync it; if that fails, remove what was written of it."""
+        length = os.fstat(self._file.fileno()).st_size
+        try:
+            if self._file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.run.edits))
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(length)
+            raise
 
     def _number(self, cluster: int | str) -> int:
         return self.clustering.number(cluster)
