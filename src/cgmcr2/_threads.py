@@ -90,7 +90,7 @@ def map_threads(function: Callable[[T], R], items: Sequence[T], *, one_thread_pe
 
 @contextlib.contextmanager
 def all_threads(processes: int) -> Iterator[None]:
-    """Context in which torch and BLAS use the threads of this and of the other, waiting ``processes`` of the machine.
+    """Context in which torch and BLAS use the threads of all ``processes`` on the machine, while the others wait.
 
     >>> threads = torch.get_num_threads()
     >>> with all_threads(processes=2):
