@@ -128,7 +128,7 @@ def measure_consensus(n: int, k: int, group: Group, rounds: int) -> None:
     X = rng.standard_normal((k, D))[rng.integers(k, size=n)] + rng.standard_normal((n, D))
     source = X.astype(np.float32)
     views = linear_views(source, 256, 0)
-    nearest = view_neighbours(source, views, 2 * neighbourhood(n, k), 0)
+    nearest = view_neighbours(source, [views], 2 * neighbourhood(n, k), 0)
     unit = views.unit(torch.from_numpy(source))
     whole, parts = [], []
     for _ in range(rounds):

@@ -42,7 +42,11 @@ FLOW: list[tuple[str, dict[str, str], str]] = [
         "Change names, merges, outliers, exports.",
     ),
     ("run folder", {"runs": "folder.py, info.py, fit.py, predict.py, onnx.py"}, "Add a file to the run folder."),
-    ("report.html", {"report": "page_data.py, projection.py, templates/report.html"}, "Change the page."),
+    (
+        "report.html",
+        {"report": "report.py, about.py, projection.py", "page": "data.py, shell.py, assets/page.html"},
+        "Change the page.",
+    ),
 ]
 BESIDE = [
     ("cli", "one file per command"),

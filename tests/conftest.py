@@ -9,6 +9,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from .browser import Browser, find_browser
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 hypothesis.settings.register_profile("cgmcr2", deadline=None)  # a busy machine must not fail a test
@@ -38,3 +40,14 @@ def forced_precision() -> Iterator[None]:
         patch.setattr(_device, "supports_bfloat16", lambda device: name == "bfloat16")
         patch.setattr(_device, "WIDE", 1)  # "auto" then chooses by the CPU alone, whatever the width
         yield
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Headless Chromium; the test is skipped if it is not installed."""
+    program = find_browser()
+    if program is None:
+        pytest.skip("Chromium is not installed (Debian: apt install chromium)")
+    chromium = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield chromium
+    chromium.close()

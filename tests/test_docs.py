@@ -6,6 +6,7 @@ import hashlib
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ PAGES = [
     *(page for page in sorted(DOCS.rglob("*.md")) if not {"_build", "generated"} & set(page.relative_to(DOCS).parts)),
 ]
 INPUTS = ("photos", "new_photos", "features.npz", "sets")
-PARSED_ONLY = ("compare", "reproduce", "tune")  # slow, and tested in tests/experiments and tests/cli
+PARSED_ONLY = ("compare", "explore", "reproduce", "tune")  # slow or endless, and tested elsewhere
 COMMANDS: Any = typer.main.get_command(app)
 
 
@@ -65,10 +66,14 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def workspace(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workspace(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the inputs as the working directory; what a page writes is removed before the next one."""
     monkeypatch.chdir(inputs)
     monkeypatch.setenv("XDG_CACHE_HOME", str(inputs / "cache"))
-    return inputs
+    yield inputs
+    for path in inputs.iterdir():
+        if path.name not in (*INPUTS, "cache"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @pytest.fixture(scope="module")

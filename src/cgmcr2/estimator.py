@@ -16,17 +16,25 @@ import torch
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
 from cgmcr2._random import seed_from
 from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, read_choice, write_choice
-from cgmcr2.consensus.stability import Calibration, calibrate, stability_rows
+from cgmcr2.consensus.stability import Calibration, calibrate, stability_rows, temperature_for
 from cgmcr2.distributed import Group, process_group
 from cgmcr2.features.duplicates import distinct_rows
-from cgmcr2.features.sources import FeatureSource, Subset, check_finite, load_feature_file, read_rows
+from cgmcr2.features.sources import (
+    FeatureSource,
+    SideBySide,
+    Subset,
+    check_finite,
+    load_feature_file,
+    read_rows,
+    space_widths,
+)
 from cgmcr2.inference import Inference, TrainedModel
-from cgmcr2.model import load_network, save_network
+from cgmcr2.model import load_network, save_network, unit_spaces
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
 from cgmcr2.training import Settings, check_rows, paper_settings, resolve, train
 from cgmcr2.training.checkpoint import remove_checkpoints
@@ -124,6 +132,9 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
     ) -> CgMCR2:
         """Train on ``X``: an array, memory map, tensor, ``FeatureStore``, or path of a feature file or store.
 
+        A list of these is the features of the same rows in several spaces, such as those of two encoders. Predictions
+        then need the same list of spaces.
+
         With a ``folder``, checkpoints and ``metrics.jsonl`` are written there, and an interrupted training is resumed.
         ``y`` is ignored.
 
@@ -143,6 +154,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         source: FeatureSource,
         *,
         groups: Int64 | None = None,
+        memberships: Float32 | None = None,
         folder: str | os.PathLike[str] | None = None,
         tensorboard: bool = False,
     ) -> Inference:
@@ -152,6 +164,9 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         Each group then counts once: k is chosen, the network trained and the confidence calibrated on its first row.
         The presets of published results train on all rows. Groups are ignored if there are fewer than 4, or fewer than
         clusters.
+
+        ``memberships (n, k)``, if they are known, guide the training instead of the consensus partition, and their mean
+        maximum is the mean confidence after calibration.
 
         Ctrl-C raises ``KeyboardInterrupt`` after a checkpoint has been written to ``folder``.
 
@@ -163,10 +178,13 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         k = self._checked_n_clusters(n)
         distinct = np.arange(n) if groups is None else distinct_rows(groups, 1 if k == "auto" else int(k))
         with process_group() as group:
-            self._train(source, folder, tensorboard, group, distinct)
+            partition = None if memberships is None else memberships.argmax(axis=1)
+            self._train(source, folder, tensorboard, group, distinct, partition)
             if not self.finished_:
                 raise KeyboardInterrupt
-            self._calibrate(source, distinct[stability_rows(len(distinct), self.n_clusters_, self.seed_)], group)
+            confidence = None if memberships is None else float(memberships.max(axis=1).mean())
+            rows = distinct[stability_rows(len(distinct), self.n_clusters_, self.seed_)]
+            self._calibrate(source, rows, group, confidence)
             with group.all_threads():
                 inference = self.infer(source if group.rank == 0 else Subset(source, np.arange(0)))
             self._set_labels(group.on_first(lambda: inference.labels))
@@ -265,6 +283,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         tensorboard: bool,
         group: Group,
         distinct: Int64 | None = None,
+        partition: Int64 | None = None,
     ) -> None:
         """Choose k if asked to, resolve the settings and train the network, on the ``distinct`` rows if given."""
         n_clusters = self._checked_n_clusters(source.shape[0])
@@ -273,6 +292,8 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         rows = source if distinct is None or len(distinct) == source.shape[0] else Subset(source, distinct)
         self.choice_ = group.on_first(lambda: self._choose_k(rows, run_folder)) if n_clusters == "auto" else None
         source = rows if self.preset == "auto" else source
+        if partition is not None and distinct is not None and source.shape[0] < len(partition):
+            partition = partition[distinct]
         n, D = source.shape[0], source.shape[1]
         self.n_clusters_ = self.choice_.chosen if self.choice_ else int(n_clusters)
         self.settings_ = resolve(self.preset, n, self.n_clusters_, D, self.settings)  # type: ignore[arg-type]
@@ -280,6 +301,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             source,
             self.n_clusters_,
             self.settings_,
+            partition=partition,
             seed=self.seed_,
             device=self.device,
             precision=self.precision,
@@ -302,14 +324,24 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             write_choice(folder, choice, request)
         return choice
 
-    def _calibrate(self, source: FeatureSource, rows: Int64, group: Group) -> None:
-        """Calibrate the confidence on a sample of ``rows``."""
+    def _calibrate(self, source: FeatureSource, rows: Int64, group: Group, confidence: float | None = None) -> None:
+        """Calibrate the mean confidence of ``rows`` to ``confidence``, or else to the stability of the clusters."""
 
         def compute() -> Calibration:
             X = read_rows(source, rows)
-            return calibrate(X, self._forward(X)[1], self.n_clusters_, self.seed_)
+            if confidence is not None:
+                return Calibration(temperature_for(self._forward(X)[1], confidence), confidence)
+            return calibrate(self._projected_columns(X), self._forward(X)[1], self.n_clusters_, self.seed_)
 
         self.calibration_ = group.on_first(compute)
+
+    def _projected_columns(self, X: Float32) -> Float32:
+        """The columns of ``X (n, D)`` that the network reads: of several feature spaces, it may read one only."""
+        network = self.network_
+        if len(network.config.spaces) < 2:
+            return X
+        U = unit_spaces(torch.from_numpy(X), network.config.spaces)
+        return (U if network.linear_path is None else U[:, network.input_map.cpu().any(1)]).numpy()
 
     def _set_labels(self, labels: Int64) -> None:
         """Set the labels, and warn about a collapse."""
@@ -327,17 +359,16 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         """``X`` as a source of finite rows. Sources on disk are not loaded but checked in blocks."""
         if not reset:
             check_is_fitted(self, "network_")
-        if isinstance(X, (str, os.PathLike)):
-            X = load_feature_file(X).features
-        if torch.is_tensor(X):
-            X = X.detach().cpu().to_dense()
-            X = (X.float() if X.is_floating_point() and X.dtype != torch.float64 else X).numpy()
-        kind = getattr(getattr(X, "dtype", None), "kind", "f")
-        if kind == "c":
-            raise ValueError("Complex data not supported; give real features, such as the absolute values.")
+        X = SideBySide([_checked_array(_as_source(part)) for part in X]) if _is_list_of_spaces(X) else _as_source(X)
+        if not reset and len(self._spaces) > 1 and space_widths(X) not in (self._spaces, (sum(self._spaces),)):
+            raise ValueError(
+                f"The features have the widths {_listed(space_widths(X))}, but CgMCR2 was fitted on feature spaces of "
+                f"widths {_listed(self._spaces)}; give one array for each of them, in this order."
+            )
         if not isinstance(X, np.memmap) and (
             hasattr(X, "__array__") or issparse(X) or not isinstance(X, FeatureSource)
         ):
+            kind = getattr(getattr(X, "dtype", None), "kind", "f")
             first = np.float32 if kind in "biu" else np.float64  # what types other than floats are converted to
             checked: FeatureSource = validate_data(
                 self, X, reset=reset, dtype=[first, np.float16, np.float32, np.float64]
@@ -359,6 +390,11 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         check_finite(X)
         source: FeatureSource = X
         return source
+
+    @property
+    def _spaces(self) -> tuple[int, ...]:
+        """The widths of the feature spaces that the model was fitted on."""
+        return self.network_.config.spaces or (self.n_features_in_,)
 
     def _checked_n_clusters(self, n: int) -> int | str:
         k = self.n_clusters
@@ -405,6 +441,37 @@ class _SavedModel:
     calibration: Calibration
     choice: Choice | None
     labels: list[int]
+
+
+def _is_list_of_spaces(X: Any) -> bool:
+    """Whether ``X`` is a list of feature files, stores or matrices rather than a list of rows."""
+    return (
+        isinstance(X, (list, tuple))
+        and len(X) > 0
+        and all(isinstance(part, (str, os.PathLike)) or len(getattr(part, "shape", ())) == 2 for part in X)
+    )
+
+
+def _as_source(X: Any) -> Any:
+    """``X`` with paths opened and tensors converted to arrays."""
+    if isinstance(X, (str, os.PathLike)):
+        X = load_feature_file(X).features
+    if torch.is_tensor(X):
+        X = X.detach().cpu().to_dense()
+        X = (X.float() if X.is_floating_point() and X.dtype != torch.float64 else X).numpy()
+    if getattr(getattr(X, "dtype", None), "kind", "f") == "c":
+        raise ValueError("Complex data not supported; give real features, such as the absolute values.")
+    return X
+
+
+def _checked_array(X: Any) -> Any:
+    """``X`` as an array of finite numbers; sources on disk are returned as they are."""
+    on_disk = isinstance(X, np.memmap) or not (hasattr(X, "__array__") or issparse(X))
+    return X if on_disk else check_array(X, dtype=[np.float32, np.float16, np.float64])
+
+
+def _listed(widths: tuple[int, ...]) -> str:
+    return " and ".join(map(str, widths))
 
 
 def _plain(value: Any) -> Any:

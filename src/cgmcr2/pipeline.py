@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cgmcr2.distributed import process_group
@@ -14,12 +14,13 @@ from cgmcr2.runs.folder import StrPath
 
 def cluster_images(
     source: StrPath,
-    n_clusters: int | str,
+    n_clusters: int | str | Sequence[str],
     folder: StrPath,
     *,
     data: StrPath | None = None,
     download: bool = False,
     encoder: str = "bundled",
+    text: StrPath | None = None,
     report: bool = True,
     refit: bool = False,
     progress: bool = False,
@@ -33,11 +34,13 @@ def cluster_images(
     Parameters
     ----------
     source : folder, list or archive of images; or the name of a data set whose files are in ``data``
-    n_clusters : number of clusters, or "auto" to choose it from the data
+    n_clusters : number of clusters, "auto" to choose it from the data, or a list of their names. Clusters with names
+        start from these words, and "other" is the cluster of all other images.
     folder : the run folder
     data : folder of the data set's files
     download : fetch missing files of the data set
     encoder : image encoder, see ``load_encoder``
+    text : file of the names' embeddings by the model of the encoder; default: the encoder must read text
     report : write ``report.html``; an existing report of a finished run is kept
     refit : replace the run in the folder if images or parameters have changed; only new images are embedded, and
         matching clusters keep the names that someone gave them
@@ -45,10 +48,21 @@ def cluster_images(
     settings : training settings, see ``CgMCR2``
     **parameters : further parameters of ``CgMCR2``
     """
-    model = CgMCR2(n_clusters, verbose=progress, settings=settings, **parameters)
+    names = () if isinstance(n_clusters, (int, str)) else tuple(n_clusters)
+    k = n_clusters if isinstance(n_clusters, (int, str)) else len(names)
+    model = CgMCR2(k, verbose=progress, settings=settings, **parameters)
     with process_group() as group:
         result = fit_images(
-            model, source, folder, data=data, download=download, encoder=encoder, refit=refit, progress=progress
+            model,
+            source,
+            folder,
+            data=data,
+            download=download,
+            encoder=encoder,
+            names=names,
+            text=text,
+            refit=refit,
+            progress=progress,
         )
         if report and group.rank == 0 and not result.folder.has_report():
             report_run(result.folder, catalog=result.catalog)

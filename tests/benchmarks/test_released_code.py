@@ -67,7 +67,7 @@ def test_reference_trains_the_same_network_as_the_released_code(released: Module
     )
     overrides = {"hidden_dim": 16, "embedding_dim": 6, "s": 20, "lr": 1e-3, "weight_decay": 0.1, "batch_size": 30}
     settings = resolve("reference", N, K, D, {**overrides, "warmup_epochs": 3, "finetune_epochs": 3})
-    start = TrainingState.create(settings, D, K, 20, Precomputed(), SEED, torch.device("cpu"))
+    start = TrainingState.create(settings, (D,), K, 20, Precomputed(), SEED, torch.device("cpu"))
     network = released.TwoHeadNetwork(D, K, options)
     copy_weights(start.network, network)
 

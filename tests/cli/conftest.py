@@ -10,7 +10,8 @@ from sklearn.datasets import load_digits
 
 from cgmcr2.cli import run
 
-from ..colours import write_photos
+from .. import reading as reading
+from ..colours import QUICK, write_photos
 
 
 @pytest.fixture(scope="session")
@@ -61,4 +62,14 @@ def photo_run(photos: Path, quick: list[str], tmp_path_factory: pytest.TempPathF
     """Finished run on ``photos`` with its report; tests must not change it."""
     folder = tmp_path_factory.mktemp("clustered") / "run"
     assert run("cluster", photos, "-k", 3, "-o", folder, "--encoder", "colours", *quick) == 0
+    return folder
+
+
+@pytest.fixture(scope="session")
+def reading_run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Finished run on ``photos`` with an encoder that reads text; tests must not change it."""
+    folder = tmp_path_factory.mktemp("reading") / "run"
+    settings = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
+    encoder = ("--encoder", "reading-colours")
+    assert run("cluster", photos, "-k", 3, "-o", folder, *encoder, "--no-report", "-q", *settings) == 0
     return folder

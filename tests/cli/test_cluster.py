@@ -61,3 +61,35 @@ def test_errors_come_before_the_images_are_embedded(
     assert sentence in error
     assert error.count("\n") == 1
     assert not Path("run").exists()
+
+
+def test_clusters_that_start_from_names(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, quick = tmp_path / "run", ["--no-report", "-q", "--set", "hidden_dim=16", "--set", "n_heads=1"]
+    options = ["--names", "red, other", "--encoder", "reading-colours", "-o", folder, *quick]
+    assert run("cluster", photos, *options) == 0
+    clustering = Clustering.load(folder)
+    assert clustering.names == ["red", "other"]
+    assert [label == 0 for label in clustering.labels] == [int(id[:2]) % 3 == 0 for id in clustering.ids]
+    assert run("cluster", photos, *options) == 0  # finished
+    options[1] = "red,blue"
+    assert run("cluster", photos, *options) == 2
+    assert "holds another run (different names)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--names", "red"], "holds 1 names; give at least 2"),
+        (["--names", "red,Red"], "holds a name twice"),
+        (["--names", "red,blue", "-k", "3"], "-k and --names exclude each other"),
+        (["--names", "red,blue"], "The encoder colours does not read text; names need an encoder that does"),
+        (["--names", "red,blue", "--preset", "paper"], "need the preset auto"),
+        (["-k", "3", "--text-embeddings", "words.npz"], "give --names as well"),
+    ],
+)
+def test_invalid_names(
+    words: list[str], message: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("cluster", photos, *words, "--encoder", "colours", "-o", tmp_path / "run", "-q") == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run" / "run.json").exists()

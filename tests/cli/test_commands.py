@@ -12,7 +12,7 @@ import pytest
 from cgmcr2.cli import commands, run
 from cgmcr2.cli.program import _command
 
-COMMANDS = [module.__name__.rpartition(".")[2].replace("_", "-") for module in commands.MODULES]
+COMMANDS = [module.__name__.rpartition(".")[2].rstrip("_").replace("_", "-") for module in commands.MODULES]
 
 
 @pytest.fixture(autouse=True)

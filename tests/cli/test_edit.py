@@ -9,6 +9,7 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from cgmcr2.cli import run as program
+from cgmcr2.runs import Edits
 
 QUICK = ["hidden_dim=16", "warmup_epochs=10", "finetune_epochs=10", "lr=0.01"]
 
@@ -50,6 +51,38 @@ def test_edits_on_the_command_line(run: str, tmp_path: Path, capsys: pytest.Capt
         table = tmp_path / f"{flag}.csv"
         assert shell(["export", run, "--to", "csv", "-o", str(table), flag, "-q"]) == 0
         assert len(table.read_text().splitlines()) == rows + 1
+
+
+def test_reading_works_while_another_process_edits(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Edits(run) as edits:
+        edits.rename(0, "dogs")
+        capsys.readouterr()
+        for words in (["log"], ["clusters"], ["split", "0", "--preview"]):
+            assert shell(["edit", run, *words]) == 0
+        assert "Rename cluster 0 to 'dogs'".lower() in capsys.readouterr().out
+        assert shell(["edit", run, "undo"]) == 2
+        assert "Another process is writing to" in capsys.readouterr().err
+
+
+def test_edits_of_other_labels_are_reported(run: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert shell(["edit", run, "rename", "0", "dogs"]) == 0
+    log = Path(run) / "edits.jsonl"
+    log.write_text(log.read_text().replace('"fit-', '"fit-0'))
+    content = log.read_bytes()
+    capsys.readouterr()
+    predict = ["predict", run, str(tmp_path / "x.npz"), "-o", str(tmp_path / "b.csv")]
+    np.savez(tmp_path / "x.npz", features=np.ones((2, 8), np.float32))
+    for words in (["edit", run, "clusters"], ["export", run, "--to", "csv", "-o", str(tmp_path / "a.csv")], predict):
+        assert shell(words) == 0
+        error = capsys.readouterr().err
+        assert "cgmcr2: warning: The edits in" in error
+        assert error.count("\n") == 1
+    assert log.read_bytes() == content
+
+
+def test_a_rejected_image_leaves_the_cluster(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shell(["edit", run, "reject", "0", "5"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Reject cluster 0 for 1 image: ")
 
 
 def test_a_cluster_can_be_named_after_a_year(run: str, capsys: pytest.CaptureFixture[str]) -> None:

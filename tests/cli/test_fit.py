@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cgmcr2 import CgMCR2
+from cgmcr2 import CgMCR2, Clustering
 from cgmcr2.cli import run
 from cgmcr2.training.reader import BatchReader
 
@@ -168,3 +168,14 @@ def test_an_interrupted_run_is_resumed(
     assert run(*command) == 0
     assert json.loads(capsys.readouterr().out)["finished"]
     assert (tmp_path / "run" / "labels.csv").read_bytes() == (fitted / "labels.csv").read_bytes()
+
+
+def test_clusters_of_features_that_start_from_names(four_groups: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words.npz"
+    np.savez(words, names=["b", "a", "d", "c", "z"], embeddings=np.eye(12)[[1, 0, 3, 2, 9]])
+    folder = tmp_path / "run"
+    names = ["--names", "a,b,c,d", "--text-embeddings", words]
+    assert run("fit", four_groups, *names, "-o", folder, "-q", "--set", "hidden_dim=16", "--set", "n_heads=1") == 0
+    clustering = Clustering.load(folder)
+    assert clustering.names == ["a", "b", "c", "d"]
+    np.testing.assert_array_equal(clustering.labels, [int(id) % 4 for id in clustering.ids])

@@ -65,7 +65,7 @@ def test_folders_hold_copies_under_safe_names(photos: Path, clustering: Clusteri
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "photos"]  # no temporary files
 
 
-@pytest.mark.parametrize("kind", ["folders", "imagefolder", "csv", "json", "parquet", "lance"])
+@pytest.mark.parametrize("kind", ["folders", "imagefolder", "csv", "json", "parquet", "lance", "coco", "label-studio"])
 def test_existing_files_are_never_overwritten(kind: str, photos: Path, clustering: Clustering, tmp_path: Path) -> None:
     for name, make in (("file", Path.touch), ("folder", Path.mkdir), ("link", lambda p: p.symlink_to("nowhere"))):
         make(tmp_path / name)
@@ -119,11 +119,12 @@ def test_imagefolder_sorts_by_number_and_has_metadata(photos: Path, clustering: 
         "02-cluster-2",
         "metadata.csv",
     ]
-    with (tmp_path / "out/metadata.csv").open(newline="", encoding="utf-8", errors="surrogateescape") as file:
+    with (tmp_path / "out/metadata.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [row["path"] for row in rows] == FILES
-    for row in rows:
-        assert (tmp_path / "out" / row["file_name"]).read_bytes() == (photos / row["path"]).read_bytes()
+    assert [row["path"] for row in rows] == [name.replace("\udce9", r"\xe9") for name in FILES]
+    assert {row["label"] for row in rows} == {"cats / dogs", ".."}
+    for row, name in zip(rows, FILES, strict=True):
+        assert (tmp_path / "out" / row["file_name"]).read_bytes() == (photos / name).read_bytes()
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 def consensus(X: Array, k: int, config: ConsensusConfig = DEFAULT, seed: int = 0) -> Consensus:
     views = linear_views(X, X.shape[1], seed=seed)
-    neighbours = view_neighbours(X, views, 20, seed=seed)
+    neighbours = view_neighbours(X, [views], 20, seed=seed)
     return consensus_partition(views.unit(torch.from_numpy(X)), neighbours, k, seed=seed, config=config)
 
 

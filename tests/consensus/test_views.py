@@ -38,7 +38,7 @@ def test_constant_features_give_finite_views() -> None:
 
 def test_neighbours_are_exact_in_each_view(gaussian: Array) -> None:
     views = linear_views(gaussian, 6, seed=0)
-    neighbours = view_neighbours(gaussian, views, 4, seed=0)
+    neighbours = view_neighbours(gaussian, [views], 4, seed=0)
     for found, view in zip(neighbours, views.unit(torch.from_numpy(gaussian)), strict=True):
         similarity = (view @ view.T).numpy()
         np.fill_diagonal(similarity, -2)
@@ -47,7 +47,7 @@ def test_neighbours_are_exact_in_each_view(gaussian: Array) -> None:
 
 def test_neighbours_in_chunks_exclude_the_row_itself(gaussian: Array) -> None:
     views = linear_views(gaussian, 6, seed=0)
-    neighbours = view_neighbours(gaussian, views, 3, seed=0, chunk_rows=40)
+    neighbours = view_neighbours(gaussian, [views], 3, seed=0, chunk_rows=40)
     assert neighbours.shape == (2, 300, 3)
     assert (neighbours != np.arange(300)[:, None]).all()
     assert len(np.unique(neighbours)) > 200

@@ -43,7 +43,7 @@ def gradients(preset: Any, n: int, stage: str) -> dict[str, torch.Tensor]:
     X, k = digits(n), min(K, n - 1)
     settings = resolve(preset, n, k, X.shape[1], OVERRIDES[preset])
     schedule, inputs, device = Schedule(settings, n), precompute(X, k, settings, seed=1), torch.device("cpu")
-    state = TrainingState.create(settings, X.shape[1], k, min(settings.s, n), inputs, 1, device)
+    state = TrainingState.create(settings, (X.shape[1],), k, min(settings.s, n), inputs, 1, device)
     state.network.double()
     state.objective.double()
     state.monitor.shares, state.monitor.head_loss = state.monitor.shares.double(), state.monitor.head_loss.double()

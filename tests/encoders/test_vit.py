@@ -13,11 +13,12 @@ import pytest
 import torch
 from PIL import Image
 
-from cgmcr2.encoders import Encoder, load_encoder
+from cgmcr2.encoders import Encoder, load_encoder, reads_text
 from cgmcr2.encoders.preprocessing import Preprocessing
 from cgmcr2.encoders.vit import VitEncoder, read_preprocessing
 
 transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
 
 SMALL: dict[str, Any] = {
     "hidden_size": 32,
@@ -68,9 +69,16 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def siglip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("siglip")
-    config = transformers.SiglipConfig(text_config=TEXT, vision_config=SMALL)
+    config = transformers.SiglipConfig(text_config=TEXT | {"projection_size": 32}, vision_config=SMALL)
     randomize(transformers.SiglipModel(config)).save_pretrained(folder)
     transformers.SiglipImageProcessorPil(size={"height": 56, "width": 56}).save_pretrained(folder)
+    words = tokenizers.models.WordLevel({"<pad>": 0, "</s>": 1, "<unk>": 2, "a": 3, "dog": 4, "cat": 5}, "<unk>")
+    tokenizer = tokenizers.Tokenizer(words)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing("$A </s>", special_tokens=[("</s>", 1)])
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    ).save_pretrained(folder)
     return folder
 
 
@@ -187,17 +195,45 @@ def test_fingerprint_depends_on_weights_and_preprocessing_but_not_on_the_folder(
     assert VitEncoder(str(copy), device="cpu").fingerprint != original.fingerprint
 
 
-def test_text_embeddings(clip: Path) -> None:
+@pytest.mark.parametrize(("family", "dim"), [("clip", 24), ("siglip", 32)])
+def test_text_embeddings_equal_those_of_transformers(
+    family: str, dim: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = request.getfixturevalue(family)
+    encoder = VitEncoder(str(folder), device="cpu")
+    assert reads_text(encoder)
+    texts = ["a b", "a dog", "a b", "a cat a dog"]
+    monkeypatch.setattr("cgmcr2.encoders.vit.TEXT_BATCH", 3)  # two batches
+    embeddings = encoder.encode_text(texts)
+    assert embeddings.shape == (4, dim)
+    padding: dict[str, Any] = {"padding": True} if family == "clip" else {"padding": "max_length", "max_length": 12}
+    tokens = transformers.AutoTokenizer.from_pretrained(folder)(texts, return_tensors="pt", **padding)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        output = model.get_text_features(**tokens)
+    expected = (output.pooler_output if hasattr(output, "pooler_output") else output).numpy()
+    np.testing.assert_allclose(embeddings, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(embeddings[0], embeddings[2], atol=1e-5)
+    assert not np.allclose(embeddings[0], embeddings[3], atol=1e-2)
+
+
+def test_long_texts_are_truncated(clip: Path) -> None:
     encoder = VitEncoder(str(clip), device="cpu")
-    texts = encoder.encode_text(["a b", "c d e", "a b"])
-    assert texts.shape == (3, 24)
-    np.testing.assert_allclose(texts[0], texts[2], atol=1e-5)
-    assert not np.allclose(texts[0], texts[1], atol=1e-2)
+    assert encoder.encode_text(["a b c d e f g " * 10]).shape == (1, 24)
 
 
-def test_only_clip_encodes_text(dinov2: Path) -> None:
+def test_vision_models_do_not_read_text(dinov2: Path) -> None:
+    encoder = VitEncoder(str(dinov2), device="cpu")
+    assert not reads_text(encoder)
     with pytest.raises(ValueError, match="has no text encoder"):
-        VitEncoder(str(dinov2), device="cpu").encode_text(["a"])
+        encoder.encode_text(["a"])
+
+
+def test_a_missing_tokenizer_is_explained(clip: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(clip, folder, ignore=shutil.ignore_patterns("vocab.json", "merges.txt", "tokenizer*"))
+    with pytest.raises(ValueError, match="has no tokenizer for text"):
+        VitEncoder(str(folder), device="cpu").encode_text(["a"])
 
 
 def test_old_and_new_preprocessor_files(tmp_path: Path) -> None:

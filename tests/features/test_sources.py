@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from cgmcr2.features import FeatureStore
-from cgmcr2.features.sources import Subset, check_finite, is_features, load_feature_file, read_rows
+from cgmcr2.features.sources import Subset, check_finite, is_features, load_feature_file, read_rows, space_widths
 
 FEATURES = np.arange(12, dtype=np.float16).reshape(6, 2)
 
@@ -202,3 +202,42 @@ def test_is_features_distinguishes_features_from_images(tmp_path: Path) -> None:
     (tmp_path / "damaged.npz").write_bytes((tmp_path / "features.npz").read_bytes()[-40:])
     assert is_features(tmp_path / "damaged.npz")
     assert [is_features(tmp_path / name) for name in ("images.npz", "photos", "x.zip")] == [False] * 3
+
+
+def test_several_spaces_are_read_side_by_side(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", features=FEATURES, labels=range(6))
+    np.save(tmp_path / "b.npy", np.ones((6, 3)))
+    file = load_feature_file(f"{tmp_path / 'a.npz'} + {tmp_path / 'b.npy'}")
+    assert file.features.shape == (6, 5)
+    assert space_widths(file.features) == space_widths(Subset(file.features, np.array([2]))) == (2, 3)
+    assert file.features[2:3].tolist() == [[4, 5, 1, 1, 1]]
+    assert file.labels is not None
+    assert file.labels.tolist() == list(range(6))
+
+
+def test_a_file_name_may_contain_the_separator(tmp_path: Path) -> None:
+    path = tmp_path / "a + b.npy"
+    np.save(path, FEATURES)
+    assert load_feature_file(path).features.shape == (6, 2)
+    assert is_features(path)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        pytest.param({"features": np.ones((5, 3))}, "The feature spaces have 6 and 5 rows", id="rows"),
+        pytest.param({"features": FEATURES, "labels": [0] * 6}, "have different labels", id="labels"),
+    ],
+)
+def test_spaces_of_other_rows_are_refused(tmp_path: Path, arrays: dict[str, Any], sentence: str) -> None:
+    np.savez(tmp_path / "a.npz", features=FEATURES, labels=range(6))
+    np.savez(tmp_path / "b.npz", **arrays)
+    with pytest.raises(ValueError, match=sentence):
+        load_feature_file(f"{tmp_path / 'a.npz'} + {tmp_path / 'b.npz'}")
+
+
+def test_stores_of_other_images_are_refused(tmp_path: Path) -> None:
+    for name, ids in (("a", "xy"), ("b", "yx")):
+        FeatureStore.create(tmp_path / name, np.ones((2, 3), np.float32), list(ids))
+    with pytest.raises(ValueError, match="different images; they must hold the same images in the same order"):
+        load_feature_file(f"{tmp_path / 'a'} + {tmp_path / 'b'}")

@@ -116,7 +116,8 @@ def test_many_shards_with_few_file_descriptors(tmp_path: Path) -> None:
     rows = np.arange(60, dtype=np.float32)[:, None]
     FeatureStore.create(tmp_path / "many", rows, shard_size=1)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (50, hard))
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 50, hard))  # fewer than there are shards
     try:
         store = FeatureStore.open(tmp_path / "many")
         order = np.random.default_rng(0).permutation(60)

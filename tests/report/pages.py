@@ -58,8 +58,14 @@ def read_page(path: Path) -> tuple[Page, dict[str, Any], dict[str, str]]:
     return page, json.loads(data), json.loads(thumbnails)
 
 
-def unpack(text: str) -> np.ndarray:
-    return np.frombuffer(base64.b64decode(text), "<u2")
+ARRAYS = ("labels", "runner_up", "confidence", "margin", "outlier", "typicality")
+
+
+def unpack_rows(data: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The per-row values of a page."""
+    content, n = base64.b64decode(data["rows"]), data["n"]
+    values = {name: np.frombuffer(content, "<u2", n, 2 * n * i) for i, name in enumerate(ARRAYS)}
+    return values | {"locked": np.frombuffer(content, np.uint8, n, 12 * n)}
 
 
 def write_photos(folder: Path, names: list[str]) -> Catalog:

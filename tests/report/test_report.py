@@ -13,7 +13,7 @@ from cgmcr2.clustering import Clustering
 from cgmcr2.report.limits import PageLimits
 from cgmcr2.report.report import write_report
 
-from .pages import clustering, read_page, unpack, write_photos
+from .pages import clustering, read_page, unpack_rows, write_photos
 
 EVIL = [
     "</script><script>alert(1)</script>.png",
@@ -39,12 +39,12 @@ def test_page_holds_the_data_of_the_run(tmp_path: Path) -> None:
     assert thumbnails == {}
     assert data["ids"] == c.ids
     assert data["names"] == ["Cluster 0", "dogs & cats", "Cluster 2"]
-    np.testing.assert_array_equal(unpack(data["labels"]), c.labels)
-    np.testing.assert_allclose(unpack(data["confidence"]) / 10_000, c.confidence, atol=1e-4)
-    assert unpack(data["map"]).shape == (120,)
-    for cluster in range(3):
-        assert data["typical"][cluster] == c.representatives(cluster, 60).tolist()
-        assert data["uncertain"][cluster] == c.uncertain(cluster, 60).tolist()
+    np.testing.assert_array_equal(unpack_rows(data)["labels"], c.labels)
+    np.testing.assert_allclose(unpack_rows(data)["confidence"] / 10_000, c.confidence, atol=1e-4)
+    assert len(base64.b64decode(data["map"])) == 2 * 2 * 60
+    for cluster, entry in enumerate(data["clusters"]):
+        assert entry["typical"] == c.representatives(cluster, 28).tolist()
+        assert entry["uncertain"] == c.uncertain(cluster, 12).tolist()
     for text in (
         "60 rows in 3 clusters",
         "photos",
@@ -65,17 +65,14 @@ def test_near_duplicates_on_the_page(tmp_path: Path) -> None:
     groups = np.arange(60)
     groups[[5, 7, 9]], groups[50] = 3, 2
     c = Clustering(clustering().ids, clustering().labels, groups=groups)
-    page, data, _ = read_page(write_report(c, tmp_path / "report.html"))
+    _, data, _ = read_page(write_report(c, tmp_path / "report.html"))
     assert data["duplicates"] == [[3, 5, 7, 9], [2, 50]]
-    assert "6 rows in 2 groups" in page.text
-    assert "This page lists" not in page.text
     limits = PageLimits(rows=6, thumbnails=5)
-    page, data, _ = read_page(write_report(c, tmp_path / "sample.html", limits=limits))
+    _, data, _ = read_page(write_report(c, tmp_path / "sample.html", limits=limits))
     assert len(data["duplicates"]) < 2
-    assert f"This page lists {len(data['duplicates'])} groups" in page.text
-    page, data, _ = read_page(write_report(clustering(), tmp_path / "none.html"))
+    assert data["duplicate_groups"] == 2
+    _, data, _ = read_page(write_report(clustering(), tmp_path / "none.html"))
     assert data["duplicates"] == []
-    assert "duplicate" not in page.text
 
 
 def test_content_security_policy_admits_only_the_script_and_style_of_the_page(tmp_path: Path) -> None:
@@ -99,8 +96,7 @@ def test_hostile_names_are_only_text(tmp_path: Path) -> None:
     folder.mkdir()
     evil = [name.replace("/", "_") for name in EVIL]
     catalog = write_photos(folder, evil)
-    c = clustering(5, 1, ids=EVIL).rename(0, "</script ><b>x")
-    c = Clustering(**{**vars(c), "ids": evil})
+    c = clustering(5, 1, ids=evil).rename(0, "</script ><b>x")
     path = write_report(
         c,
         tmp_path / "report.html",
@@ -127,7 +123,7 @@ def test_thumbnails_and_links_to_the_originals(tmp_path: Path) -> None:
     _, data, thumbnails = read_page(path)
     assert set(thumbnails) == {str(i) for i in range(30)}
     assert data["base"] == "./../my%20photos"
-    assert sorted(index for gallery in data["typical"] for index in gallery) == list(range(30))  # complete galleries
+    assert sorted(row for entry in data["clusters"] for row in entry["typical"]) == list(range(30))
 
 
 def test_large_sets_are_sampled(tmp_path: Path) -> None:
@@ -140,18 +136,17 @@ def test_large_sets_are_sampled(tmp_path: Path) -> None:
     assert len(data["ids"]) == 20
     typical = {c.ids[c.representatives(cluster, 1)[0]] for cluster in range(3)}
     assert {data["ids"][int(index)] for index in thumbnails} == typical
-    assert sorted(index for gallery in data["typical"] for index in gallery) == list(range(20))
-    assert data["sizes"] == c.sizes().tolist()
-    assert "A random sample of 20 out of 60 images" in page.text
+    assert sorted(row for entry in data["clusters"] for row in entry["typical"]) == list(range(20))
+    assert [entry["size"] for entry in data["clusters"]] == c.sizes().tolist()
+    assert (data["n"], data["total"]) == (20, 60)
     assert "A random sample of 10 images" in page.text
 
 
 def test_clustering_without_embedding_and_probabilities(tmp_path: Path) -> None:
-    page, data, _ = read_page(write_report(Clustering(["a", "b"], [0, 3]), tmp_path / "report.html"))
+    _, data, _ = read_page(write_report(Clustering(["a", "b"], [0, 3]), tmp_path / "report.html"))
     assert data["map"] is None
-    assert data["runner_up"] is None
-    assert data["sizes"] == [1, 0, 0, 1]
-    assert not any(tag == "canvas" for tag, _ in page.elements)
+    assert unpack_rows(data)["runner_up"].tolist() == [65535, 65535]
+    assert [entry["number"] for entry in data["clusters"]] == [0, 3]
     read_page(write_report(Clustering([], []), tmp_path / "empty.html"))
 
 
@@ -172,11 +167,7 @@ def test_choice_of_k_stability_and_hierarchy_are_shown(tmp_path: Path) -> None:
     out = write_report(c, tmp_path / "r.html", settings={"choice": choice, "stability": 0.873, "k": 3})
     page, data, _ = read_page(out)
     assert "3 clusters fit best. Other numbers worth a look: 6." in page.text
-    stability = next(
-        attributes for tag, attributes in page.elements if "independent" in (attributes.get("title") or "")
-    )
-    assert "Share of rows on which" in (stability["title"] or "")
-    assert "87 %stability" in page.text
+    assert data["stability"] == 0.873
     assert "candidates" not in page.text  # a chart, not a setting
     tree = out.read_text(encoding="utf-8").split('<pre id="hierarchy">')[1].split("</pre>")[0]
     assert sorted(line.strip() for line in tree.splitlines() if "°" not in line) == [
@@ -184,7 +175,6 @@ def test_choice_of_k_stability_and_hierarchy_are_shown(tmp_path: Path) -> None:
         "cats",
         "dogs",
     ]
-    assert len(unpack(data["outlier"])) == 60
 
 
 def test_run_with_given_k_has_no_choice_chart(tmp_path: Path) -> None:
@@ -198,7 +188,7 @@ def test_page_speaks_of_images_only_if_the_run_has_images(tmp_path: Path) -> Non
     c = Clustering(["a", "b"], [0, 1])
     rows, data, _ = read_page(write_report(c, tmp_path / "rows.html"))
     assert "2 rows in 2 clusters" in rows.text
-    assert "image" not in rows.text
+    assert "image" not in rows.text.lower()
     assert data["item"] == "row"
     moved, data, _ = read_page(write_report(c, tmp_path / "images.html", settings={"encoder_name": "bundled"}))
     assert "2 images in 2 clusters" in moved.text

@@ -60,7 +60,8 @@ def test_report_of_a_run_on_images(run: Path) -> None:
     page, data, thumbnails = read_page(path)
     assert len(thumbnails) == 30
     assert data["base"] == "./../photos"
-    for text in ("30 images in 3 clusters", "50 %stability", "fitted on all rows", "Loss"):
+    assert data["stability"] == 0.5
+    for text in ("30 images in 3 clusters", "fitted on all rows", "Loss"):
         assert text in page.text
     assert sum(tag == "img" for tag, _ in page.elements) == 3
 

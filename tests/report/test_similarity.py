@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from cgmcr2.clustering import Clustering
-from cgmcr2.report.colors import PALETTE, rgb
+from cgmcr2.page.colors import PALETTE, rgb
 from cgmcr2.report.similarity import STRIP, absolute_cosines, heatmap, sample_by_cluster
 
 

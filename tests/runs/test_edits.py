@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cgmcr2 import Clustering
+from cgmcr2.clustering.edits import Edit, base_state, describe, flatten, load_history
 from cgmcr2.runs import Edits, RunFolder
 
 
@@ -102,26 +104,31 @@ def test_a_torn_last_line_is_dropped(folder: Path) -> None:
     assert Clustering.load(folder) == merged
 
 
-def test_edits_of_an_earlier_fit_are_ignored(folder: Path) -> None:
+@pytest.mark.filterwarnings("ignore:The edits in .* have no effect")
+def test_edits_of_an_earlier_fit_are_ignored_with_a_warning(folder: Path) -> None:
     with Edits(folder) as edits:
         edits.rename(0, "dogs")
         edits.rename(1, "cats")
     log = folder / "edits.jsonl"
     log.write_text(log.read_text().replace(edits.log[0].state, "0" * 16))
+    with pytest.warns(UserWarning, match="have no effect, because a refit or a repair has changed"):
+        Clustering.load(folder)
     with Edits(folder) as edits:
         assert edits.clustering == edits.fitted
         renamed = edits.rename(2, "birds")
-    assert Clustering.load(folder) == renamed
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Clustering.load(folder) == renamed
     assert len(log.read_text().splitlines()) == 3
 
 
+@pytest.mark.filterwarnings("ignore:The edits in .* have no effect")
 def test_returning_to_an_earlier_fit_starts_without_edits(folder: Path) -> None:
     with Edits(folder) as edits:
         edits.new([0], "dogs")
-    with Edits(folder) as edits:
-        edits.fitted = edits.clustering = edits.fitted.with_names(["a", "b", "c"])  # another fit
-        edits.log = []
-        edits.new([0], "cats")
+    other = Edit("new", {"rows": [0], "name": "cats"}, "", base_state(edits.fitted.with_names(["a", "b", "c"])))
+    with (folder / "edits.jsonl").open("a") as file:
+        file.write(other.line() + "\n")  # of another fit
     with Edits(folder) as edits:
         assert edits.clustering == edits.fitted
         edited = edits.new([1], "birds")
@@ -172,6 +179,23 @@ def test_a_second_writer_is_refused(folder: Path) -> None:
         pass
 
 
+def test_reading_needs_neither_the_lock_nor_a_writable_folder(folder: Path) -> None:
+    with Edits(folder) as writer:
+        renamed = writer.rename(0, "dogs")
+        before = sorted(folder.iterdir())
+        with Edits(folder, read_only=True) as edits:
+            assert edits.clustering == renamed
+            assert len(edits.log) == 1
+            assert edits.preview_split(0)
+            with pytest.raises(ValueError, match="opened to be read only"):
+                edits.undo()
+        assert sorted(folder.iterdir()) == before
+    fitted = shutil.copytree(folder, folder.parent / "never-edited", ignore=shutil.ignore_patterns("edits.jsonl"))
+    with Edits(fitted, read_only=True) as edits:
+        assert edits.log == []
+    assert not (fitted / "edits.jsonl").exists()
+
+
 def test_the_labels_of_a_finished_run_are_not_overwritten(folder: Path, tmp_path: Path) -> None:
     clustering = Clustering.load(folder)
     with pytest.raises(ValueError, match=r"its fitted labels are kept; edit it with cgmcr2\.Edits"):
@@ -188,3 +212,69 @@ def test_probabilities_follow_the_edits(folder: Path) -> None:
         np.testing.assert_allclose(edited.probabilities.sum(1), 1, atol=1e-5)
         assert np.array_equal(edited.probabilities.argmax(1), edited.labels)
     assert clustering.move([0], 2).confidence[0] == 1
+
+
+def test_a_batch_is_one_line_and_one_undo(folder: Path) -> None:
+    with Edits(folder) as edits:
+        fitted = edits.clustering
+        rows = fitted.rows(0)[:2]
+        changed = edits.batch(
+            [
+                ("new", {"rows": [fitted.ids[row] for row in rows], "name": "dogs"}),
+                ("move", {"rows": fitted.rows(1)[:1], "cluster": "dogs"}),
+                ("lock", {"rows": list(rows)}),  # NumPy integers
+            ]
+        )
+        assert changed == fitted.new(rows, "dogs").move(fitted.rows(1)[:1], 3).lock(rows)
+        assert len(edits.log) == 1
+        assert [verb for verb, _ in flatten(edits.history.done)] == ["new", "move", "lock"]
+        text = describe(edits.log[0])
+        assert text == "make a new cluster of 2 images, called 'dogs'; move 1 image to cluster dogs; lock 2 images"
+        assert edits.undo() == fitted
+        assert flatten(edits.history.done) == []
+        assert edits.redo() == changed
+    assert Clustering.load(folder) == changed
+
+
+def test_a_batch_is_applied_completely_or_not_at_all(folder: Path) -> None:
+    with Edits(folder) as edits:
+        for batch, message in (
+            ([("rename", {"cluster": 0, "name": "dogs"}), ("rename", {"cluster": 9, "name": "x"})], "no cluster 9"),
+            ([("batch", {"edits": []})], "cannot hold another batch"),
+            ([("__init__", {})], "There is no verb '__init__'"),
+            ([("move", {"rows": [0]})], "arguments of move are not valid: missing a required argument: 'cluster'"),
+            ([], "at least one edit"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                edits.batch(batch)  # type: ignore[arg-type]
+        assert edits.clustering == edits.fitted
+    assert (folder / "edits.jsonl").read_bytes() == b""
+
+
+def test_rejected_images_are_replayed(folder: Path) -> None:
+    with Edits(folder) as edits:
+        rows = edits.fitted.rows(1)[:2]
+        rejected = edits.reject([edits.fitted.ids[row] for row in rows], [1])
+        assert (rejected.labels[rows] != 1).all()
+        assert edits.log[0].arguments == {"rows": rows.tolist(), "clusters": [1]}
+        assert edits.undo() == edits.fitted
+        assert edits.redo() == rejected
+    assert Clustering.load(folder) == rejected
+
+
+def test_a_refinement_is_replayed(folder: Path) -> None:
+    with Edits(folder) as edits:
+        edits.lock(edits.fitted.rows(2))
+        rows = edits.fitted.rows(0)[:2]
+        refined = edits.refine(rows, [1, 2], [0.123456, 1], [0.1, 1], model="refined-1")
+        assert refined.labels[rows].tolist() == [1, 2]
+        assert refined.confidence[rows[0]] == np.float32(0.1235)
+        verb, arguments = flatten(edits.history.done)[-1]
+        assert (verb, arguments["model"], arguments["confidence"]) == ("refine", "refined-1", [0.1235, 1.0])
+        assert describe(edits.log[-1]) == "refine 2 images"
+        with pytest.raises(ValueError, match="1 of the 1 images are locked"):
+            edits.refine(edits.fitted.rows(2)[:1], [0])
+        assert edits.undo() == edits.fitted.lock(edits.fitted.rows(2))
+        assert edits.redo() == refined
+    assert Clustering.load(folder) == refined
+    assert load_history(folder, Clustering.load(folder, edits=False)) == edits.history

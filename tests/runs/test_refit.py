@@ -18,6 +18,8 @@ from ..fault_injection import killed_at
 
 QUICK: dict[str, Any] = {"hidden_dim": 8, "warmup_epochs": 20, "finetune_epochs": 10, "n_heads": 1, "lr": 0.01}
 
+pytestmark = pytest.mark.filterwarnings("ignore:The edits in .* have no effect")
+
 
 def fit(photos: Path, run: Path, *, refit: bool = False) -> RunResult:
     return fit_images(CgMCR2(3, settings=QUICK), photos, run, encoder="colours", refit=refit)

@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 
 
 def state(settings: Settings, seed: int = 0) -> TrainingState:
-    return TrainingState.create(settings, 8, 3, 5, Precomputed(), seed, CPU)
+    return TrainingState.create(settings, (8,), 3, 5, Precomputed(), seed, CPU)
 
 
 def test_a_state_round_trips(small: Settings, tmp_path: Path) -> None:

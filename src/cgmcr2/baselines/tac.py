@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from cgmcr2._arrays import unit_rows
 from cgmcr2._optim import Adam
+from cgmcr2.encoders.base import TextEncoder
 from cgmcr2.features.sources import check_finite, load_feature_file
 
 from .base import Float32, Int64
@@ -253,12 +254,6 @@ class TAC(MinibatchBaseline):
             )
         check_finite(text)
         return np.asarray(unit_rows(text), dtype=np.float32)
-
-
-class TextEncoder(Protocol):
-    """Text encoder, such as ``cgmcr2.encoders.vit.VitEncoder`` with a CLIP model."""
-
-    def encode_text(self, texts: list[str]) -> npt.NDArray[np.float32]: ...
 
 
 def noun_embeddings(

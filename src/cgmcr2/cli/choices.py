@@ -10,7 +10,9 @@ from typing import Any, Literal, get_args
 
 Preset = Literal["auto", "paper", "reference"]
 Precision = Literal["auto", "float32", "bfloat16"]
-ExportFormat = Literal["folders", "imagefolder", "csv", "json", "parquet", "arrow", "lance", "onnx"]
+ExportFormat = Literal[
+    "folders", "imagefolder", "csv", "json", "parquet", "arrow", "lance", "coco", "fiftyone", "label-studio", "onnx"
+]
 Link = Literal["copy", "hardlink", "symlink"]
 MapMethod = Literal["auto", "pca", "tsne", "umap"]
 Engine = Literal["local", "ray"]

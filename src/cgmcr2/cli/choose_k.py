@@ -29,7 +29,7 @@ def choose_k(
         int | None,
         typer.Option("--most", metavar="N", help="Largest number of clusters to try.  [default: 300 or n/5]"),
     ] = None,
-    encoder: options.Encoder = "bundled",
+    encoder: options.Encoder = None,
     part: options.Part = "train",
     seed: options.Seed = 0,
     as_json: options.Json = False,
@@ -43,7 +43,8 @@ def choose_k(
     """
     from cgmcr2.runs import choose_clusters
 
-    choice = choose_clusters(source, output, most=most, encoder=encoder, part=part, seed=seed, progress=not quiet)
+    name = options.encoder_name(encoder)
+    choice = choose_clusters(source, output, most=most, encoder=name, part=part, seed=seed, progress=not quiet)
     if as_json:
         print_json(dataclasses.asdict(choice))
         return

@@ -18,6 +18,8 @@ Examples:
   cgmcr2 cluster photos -k 10 -o run
   cgmcr2 cluster photos.zip -k auto -o run
   cgmcr2 cluster photos -k 10 --encoder dinov2-small --set gamma=10 -o run
+  cgmcr2 cluster photos -k 10 --encoder bundled --encoder dinov2-small -o run
+  cgmcr2 cluster photos --names beach,cat,other --encoder siglip -o run
   cgmcr2 cluster cifar10 --data DIR -k 10 -o run
 """
 
@@ -26,7 +28,9 @@ def cluster(
     source: options.Images,
     output: options.Output,
     clusters: options.Clusters = None,
-    encoder: options.Encoder = "bundled",
+    names: options.Names = None,
+    text: options.TextFile = None,
+    encoder: options.Encoder = None,
     preset: options.Preset = None,
     seed: options.SeedOverConfig = None,
     config: options.Config = None,
@@ -54,7 +58,7 @@ def cluster(
     from cgmcr2.runs import Predictor
 
     parameters = read_parameters(
-        config, clusters=clusters, preset=preset, seed=seed, precision=precision, settings=settings
+        config, clusters=clusters, names=names, preset=preset, seed=seed, precision=precision, settings=settings
     )
     with process_group() as group:
         result = cluster_images(
@@ -63,7 +67,8 @@ def cluster(
             output,
             data=data,
             download=download,
-            encoder=encoder,
+            encoder=options.encoder_name(encoder),
+            text=text,
             report=report,
             refit=refit,
             progress=not quiet,

@@ -21,11 +21,16 @@ from . import (
     embed,
     encoders,
     evaluate,
+    explore,
     export,
     fit,
+    import_,
+    name,
     predict,
+    refine,
     report,
     reproduce,
+    search,
     tune,
 )
 
@@ -36,9 +41,14 @@ MODULES = (
     cluster,
     choose_k,
     predict,
+    explore,
     edit,
+    refine,
+    name,
+    search,
     report,
     export,
+    import_,
     embed,
     fit,
     evaluate,
@@ -111,4 +121,4 @@ def _program_options(
 
 for _module in MODULES:
     _name = _module.__name__.rpartition(".")[2]
-    app.command(_name.replace("_", "-"), cls=Command, epilog=_module.EPILOG)(getattr(_module, _name))
+    app.command(_name.rstrip("_").replace("_", "-"), cls=Command, epilog=_module.EPILOG)(getattr(_module, _name))

@@ -33,6 +33,7 @@ EXTRAS = {
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
     "photos": ("pillow_heif",),
     "log": ("tensorboard",),
+    "web": ("starlette", "uvicorn", "python_multipart"),
 }
 
 

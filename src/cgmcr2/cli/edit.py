@@ -23,6 +23,7 @@ CALLS: dict[str, tuple[str, Callable[[Edits, Values], Any]]] = {
     "move": ("CLUSTER IMAGE...", lambda edits, values: edits.move(values[1:], _cluster(edits, values[0]))),
     "new": ("NAME IMAGE...", lambda edits, values: edits.new(values[1:], values[0])),
     "exclude": ("IMAGE...", lambda edits, values: edits.exclude(values)),
+    "reject": ("CLUSTER IMAGE...", lambda edits, values: edits.reject(values[1:], [_cluster(edits, values[0])])),
     "lock": ("IMAGE...", lambda edits, values: edits.lock(values)),
     "unlock": ("IMAGE...", lambda edits, values: edits.unlock(values)),
     "undo": ("", lambda edits, values: edits.undo()),
@@ -77,7 +78,7 @@ def edit(
     if len(given) < required or (len(given) > len(words) and not usage.endswith("...")):
         use = f"cgmcr2 edit RUN {verb} {usage}".rstrip()
         raise ValueError(f"{verb} was given {count(len(given), 'argument')}; use: {use}.")
-    with Edits(run) as edits:
+    with Edits(run, read_only=preview or verb in ("log", "clusters")) as edits:
         if preview:
             if verb != "split":
                 raise ValueError("--preview shows the parts of a split; use it with split.")

@@ -42,7 +42,7 @@ def embed(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Feature store; an existing one is updated.")
     ],
-    encoder: options.Encoder = "bundled",
+    encoder: options.Encoder = None,
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", metavar="N", help="Images per batch.  [default: automatic]")
     ] = None,
@@ -88,7 +88,7 @@ def embed(
     from cgmcr2.features import extract
 
     catalog, dataset = open_images(source, data, download=download, exclude=[output])
-    model = load_encoder(encoder)
+    model = load_encoder(options.encoder_name(encoder))
     start = time.perf_counter()
     store = extract(
         catalog,

@@ -17,21 +17,34 @@ Examples:
 
 
 def encoders(as_json: options.Json = False) -> None:
-    """List the image encoders and whether they are installed."""
+    """List the image encoders and whether they are installed.
+
+    Encoders that read text can also name clusters and search by text.
+    """
     from cgmcr2.encoders import list_encoders
 
     infos = list_encoders()
     if as_json:
         print_json([dataclasses.asdict(info) for info in infos])
         return
-    rows = [("NAME", "FEATURES", "AVAILABLE", "DESCRIPTION")]
+    rows = [("NAME", "FEATURES", "READS TEXT", "AVAILABLE", "DESCRIPTION")]
     rows += [
-        (info.name, "" if info.dim is None else str(info.dim), "yes" if info.available else "no", info.description)
+        (
+            info.name,
+            "" if info.dim is None else str(info.dim),
+            _yes(info.reads_text),
+            _yes(info.available),
+            info.description,
+        )
         for info in infos
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         columns = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        typer.echo("  ".join([*columns, row[3]]))
+        typer.echo("  ".join([*columns, row[4]]))
     for hint in dict.fromkeys(info.hint for info in infos if info.hint):
         typer.echo(f"\n{', '.join(info.name for info in infos if info.hint == hint)}: {hint}.")
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,4 +1,4 @@
-"""``cgmcr2 export``: the clusters of a run as folders of images or as a table, or its model as ONNX."""
+"""``cgmcr2 export``: the clusters of a run as folders, as a table or as annotations, or its model as ONNX."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ Examples:
   cgmcr2 export run --to imagefolder --link symlink -o train
   cgmcr2 export run --to csv -o clusters.csv
   cgmcr2 export run --to parquet --features -o embeddings.parquet
+  cgmcr2 export run --to label-studio -o tasks
   cgmcr2 export run --to onnx -o deploy
 """
 MAX_LISTED = 20  # missing images listed on the terminal
@@ -37,8 +38,9 @@ def export(
         choices.ExportFormat,
         typer.Option(
             "--to",
-            metavar=metavar(choices.ExportFormat),
-            help="Format: folders for people, imagefolder for training programs, a table, or the model as onnx.",
+            metavar="FORMAT",
+            help="Folders for people (folders) or training programs (imagefolder); a table (csv, json, parquet, arrow, "
+            "lance); annotations for other tools (coco, fiftyone, label-studio); or the model (onnx).",
         ),
     ] = "folders",
     link: Annotated[
@@ -56,11 +58,11 @@ def export(
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Export a run as folders, as a table or as a model.
+    """Export a run as folders, table, annotations or model.
 
     The original images stay where they are, and nothing is overwritten. The exit code is 1 if images are missing.
-    Tables in parquet, arrow and lance include the embedding. The onnx model is checked to label images of the run as
-    predict does.
+    Tables in parquet, arrow and lance include the embedding. cgmcr2 import reads corrected annotations and tables back.
+    The onnx model is checked to label images of the run as predict does.
     """
     from cgmcr2.clustering.export import export as export_clustering
     from cgmcr2.runs import RunFolder
@@ -69,7 +71,7 @@ def export(
     if to == "onnx":
         _export_model(folder, output, images, as_json=as_json)
         return
-    needs_images = to in ("folders", "imagefolder")
+    needs_images = to in ("folders", "imagefolder", "coco", "fiftyone", "label-studio")
     if needs_images and images is None and folder.info.encoder_name is None:
         raise ValueError(f"{run} was fitted on features, not on images; export a table, such as --to csv.")
     catalog = folder.catalog(images) if needs_images else None
@@ -79,7 +81,7 @@ def export(
         if features is None:
             raise FileNotFoundError(f"The features of {run} are no longer available; export without --features.")
     result = export_clustering(folder.clustering, output, to, images=catalog, features=features, link=link)
-    n_clusters = len(folder.clustering.included().clusters)
+    n_clusters = sum(cluster != folder.clustering.excluded for cluster in folder.clustering.clusters)
     if as_json:
         missing = [{"path": id, "reason": reason} for id, reason in result.missing]
         print_json({"output": str(result.path), "rows": result.written, "clusters": n_clusters, "missing": missing})

@@ -42,6 +42,13 @@ def _set_verbose(verbose: bool) -> bool:
     return verbose
 
 
+def encoder_name(names: list[str] | None) -> str:
+    """The name of the encoder that ``--encoder`` asks for; several are joined to one."""
+    from cgmcr2.encoders.registry import SEPARATOR
+
+    return SEPARATOR.join(names or ["bundled"])
+
+
 Clusters = Annotated[
     str | None,
     typer.Option("-k", "--clusters", metavar="N|auto", help="Number of clusters; auto chooses it from the data."),
@@ -73,7 +80,12 @@ WithEdits = Annotated[
     typer.Option("--with-edits/--without-edits", help="Use the clusters as edited, or as fitted."),
 ]
 Encoder = Annotated[
-    str, typer.Option("--encoder", metavar="NAME", help="Image encoder; cgmcr2 encoders lists the names.")
+    list[str] | None,
+    typer.Option(
+        "--encoder",
+        metavar="NAME",
+        help="Image encoder; cgmcr2 encoders lists the names. Repeat it to combine several.  [default: bundled]",
+    ),
 ]
 Preset = Annotated[
     choices.Preset | None,
@@ -153,6 +165,22 @@ Workers = Annotated[
 RetryErrors = Annotated[
     bool,
     typer.Option("--retry-errors", help="Try unreadable images again; otherwise only after their file has changed."),
+]
+Names = Annotated[
+    str | None,
+    typer.Option(
+        "--names",
+        metavar="NAME,NAME,...",
+        help="Names of the clusters, instead of -k: they start from these words; other is for all other images.",
+    ),
+]
+TextFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--text-embeddings",
+        metavar="FILE",
+        help="Words (names, synonyms) and their embeddings by the model of the features, in an .npz file.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[

@@ -32,10 +32,12 @@ def read_parameters(
     seed: int | None,
     precision: str | None,
     settings: list[str] | None,
+    names: str | None = None,
 ) -> dict[str, Any]:
     """Return the parameters of ``CgMCR2``: those of the file, replaced by those of the options.
 
-    ``n_clusters`` and ``settings`` are always among them.
+    ``n_clusters`` and ``settings`` are always among them. With ``names`` of the clusters, ``n_clusters`` is a tuple of
+    them.
     """
     values = _read_config(config) if config else {}
     values |= _sort_names(dict(map(_parse_setting, settings or [])), values.get("settings"))
@@ -43,10 +45,28 @@ def read_parameters(
     values |= {name: value for name, value in options.items() if value is not None}
     if clusters is not None:
         values["n_clusters"] = _parse_clusters(clusters)
+    if names is not None:
+        if clusters is not None:
+            raise ValueError("-k and --names exclude each other; the number of clusters is that of the names.")
+        values["n_clusters"] = parse_names(names)
     if "n_clusters" not in values:
         raise ValueError("The number of clusters is missing; give it with -k, such as -k 10, or -k auto.")
     _check(values)
     return values
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Return the names in a list separated by commas.
+
+    >>> parse_names("beach, birthday,other")
+    ('beach', 'birthday', 'other')
+    """
+    names = tuple(name for part in text.split(",") if (name := " ".join(part.split())))
+    if len(names) < 2:
+        raise ValueError(f"--names {text!r} holds {len(names)} names; give at least 2, separated by commas.")
+    if len({name.casefold() for name in names}) < len(names):
+        raise ValueError(f"--names {text!r} holds a name twice; give each name once.")
+    return names
 
 
 def parse_value(text: str) -> Any:

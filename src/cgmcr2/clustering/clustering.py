@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,22 +12,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cgmcr2._arrays import confidence_and_margin
 from cgmcr2._checksums import FILE_NAME as CHECKSUMS
 
 from . import io
 from .draft import Draft, cluster_number, row_numbers
+from .fields import ClusteringFields, read_only
 from .geometry import cluster_energy, split_by_cluster
 from .hierarchy import Hierarchy, build_hierarchy
-from .io import COLUMNS, default_name
+from .io import COLUMNS
+from .memberships import best_other
+from .verbs import Verbs
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BLOCK_ROWS = 65_536  # rows of the probabilities held at once: they may be larger than memory
+    from cgmcr2.features.sources import FeatureSource
+    from cgmcr2.words import Suggestion, TextEmbeddings
 
 
-class Clustering:
+class Clustering(ClusteringFields, Verbs):
     """The clusters of n images. Immutable: ``rename``, ``merge``, ``move`` and the like return a new ``Clustering``.
 
     Clusters keep their numbers. Merging 5 into 3 leaves cluster 5 empty and does not renumber 7, so a number in a
@@ -60,65 +63,6 @@ class Clustering:
     ['c.jpg']
     """
 
-    def __init__(
-        self,
-        ids: Sequence[str],
-        labels: ArrayLike,
-        *,
-        confidence: ArrayLike | None = None,
-        margin: ArrayLike | None = None,
-        outlier: ArrayLike | None = None,
-        embedding: ArrayLike | None = None,
-        probabilities: ArrayLike | None = None,
-        names: Sequence[str] | None = None,
-        merged: Mapping[int, int] | None = None,
-        groups: ArrayLike | None = None,
-        locked: ArrayLike | None = None,
-        excluded: int | None = None,
-    ) -> None:
-        self.ids = list(ids)
-        n = len(self.ids)
-        self.labels: NDArray[np.int64] = _frozen(labels, np.int64, n, 1, "labels")
-        self.embedding = None if embedding is None else _frozen(embedding, np.float32, n, 2, "embedding")
-        self.probabilities = (
-            None if probabilities is None else _frozen(probabilities, np.float32, n, 2, "probabilities")
-        )
-        k = self.labels.max(initial=-1) + 1 if self.probabilities is None else self.probabilities.shape[1]
-        self.names = list(names) if names is not None else [default_name(c) for c in range(k)]
-        self.merged = dict(merged or {})
-        self.groups = None if groups is None else _frozen(groups, np.int64, n, 1, "groups")
-        self.locked: NDArray[np.bool_] = _frozen(np.zeros(n) if locked is None else locked, np.bool_, n, 1, "locked")
-        self.excluded = excluded
-        self._check()
-        if confidence is None or margin is None:
-            from_probabilities = _confidence_and_margin(self.labels, self.probabilities)
-            confidence = from_probabilities[0] if confidence is None else confidence
-            margin = from_probabilities[1] if margin is None else margin
-        self.confidence: NDArray[np.float32] = _frozen(confidence, np.float32, n, 1, "confidence")
-        self.margin: NDArray[np.float32] = _frozen(margin, np.float32, n, 1, "margin")
-        outlier = np.zeros(n, np.float32) if outlier is None else outlier
-        self.outlier: NDArray[np.float32] = _frozen(outlier, np.float32, n, 1, "outlier")
-
-    def _check(self) -> None:
-        k = len(self.names)
-        if len(set(self.ids)) != len(self.ids):
-            raise ValueError("Two images have the same id; ids must be distinct.")
-        if len(self.labels) and not (self.labels.min() >= 0 and self.labels.max() < k):
-            low, high = self.labels.min(), self.labels.max()
-            raise ValueError(f"Labels range from {low} to {high}, but with {k} names they must be in 0 ... {k - 1}.")
-        if self.probabilities is not None and self.probabilities.shape[1] != k:
-            raise ValueError(f"The probabilities have {self.probabilities.shape[1]} columns, but there are {k} names.")
-        for name in self.names:
-            if not name.strip():
-                raise ValueError("The name of a cluster is empty; give it at least one visible character.")
-        name, count = Counter(self.names).most_common(1)[0] if k else ("", 1)
-        if count > 1:
-            raise ValueError(f"Two clusters are called {name!r}; choose another name, or merge them.")
-        if self.excluded is not None and not 0 <= self.excluded < k:
-            raise ValueError(f"excluded is {self.excluded}, but clusters are 0 ... {k - 1}.")
-        if self.groups is not None and not _are_first_rows(self.groups):
-            raise ValueError("groups must hold the first row of the group of each row.")
-
     @property
     def n_clusters(self) -> int:
         """Number of clusters k, including empty ones."""
@@ -133,31 +77,42 @@ class Clustering:
         """
         return [int(c) for c in np.flatnonzero(self.sizes())]
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
     def __repr__(self) -> str:
         return f"Clustering({len(self):,} images, {len(self.clusters)} clusters)"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Clustering):
-            return NotImplemented
-        pairs = ((getattr(self, name), getattr(other, name)) for name in _FIELDS)
-        return all(
-            type(a) is type(b) and (np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b) for a, b in pairs
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # it holds arrays
-
-    def _with(self, **changes: Any) -> Clustering:
-        return Clustering(**{**{name: getattr(self, name) for name in _FIELDS}, **changes})
 
     # --- inspecting --------------------------------------------------------------------------------------------------
 
     @cached_property
     def energy(self) -> NDArray[np.float64] | None:
         """(n,) mean squared cosine of each image with its cluster, computed once; None without an embedding."""
-        return None if self.embedding is None else cluster_energy(self.embedding, self.labels)
+        if self.embedding is None:
+            return None
+        if self._earlier is None:
+            return cluster_energy(self.embedding, self.labels)
+        labels, earlier = self._earlier
+        changed = labels != self.labels
+        rows = np.flatnonzero(np.isin(self.labels, np.union1d(labels[changed], self.labels[changed])))
+        energy = earlier.copy()
+        energy[rows] = cluster_energy(self.embedding[rows], self.labels[rows])
+        return energy
+
+    @cached_property
+    def runner_up(self) -> NDArray[np.int64]:
+        """(n,) the most probable other cluster of each image; -1 if all others have probability 0.
+
+        >>> Clustering(["a", "b"], [0, 1], probabilities=[[0.5, 0.2, 0.3], [0, 1, 0]]).runner_up
+        array([ 2, -1])
+        """
+        runner_up = np.full(len(self), -1)
+        if self.memberships is not None:
+            for rows, probabilities in self.memberships.blocks():
+                runner_up[rows] = best_other(self.labels[rows], probabilities)
+        return read_only(runner_up)
+
+    @cached_property
+    def probabilities(self) -> NDArray[np.float32] | None:
+        """(n, k) memberships. After edits this is a copy; ``memberships[rows]`` computes only the rows it is given."""
+        return None if self.memberships is None else read_only(self.memberships.dense())
 
     def sizes(self) -> NDArray[np.int64]:
         """Number of images in each cluster, (k,).
@@ -246,6 +201,21 @@ class Clustering:
             raise ValueError("A hierarchy needs the embedding, but this clustering has none; pass embedding=...")
         return build_hierarchy(self.embedding, self.labels, self.n_clusters)
 
+    def suggest_names(self, features: FeatureSource, text: TextEmbeddings) -> list[Suggestion]:
+        """Suggest a name for each cluster from words in the space of the ``features (n, D)`` of the images.
+
+        See :func:`cgmcr2.words.suggest_names`. Excluded images are ignored.
+
+        >>> from cgmcr2.words import TextEmbeddings, Vocabulary
+        >>> text = TextEmbeddings(Vocabulary.from_lines(["cat", "dog"]), np.eye(2, dtype=np.float32))
+        >>> [suggestion.name for suggestion in Clustering(["a", "b"], [1, 0]).suggest_names(np.eye(2), text)]
+        ['dog', 'cat']
+        """
+        from cgmcr2.words import suggest_names
+
+        excluded = -1 if self.excluded is None else self.excluded
+        return suggest_names(features, np.where(self.labels == excluded, -1, self.labels), text)
+
     def to_frame(self) -> pd.DataFrame:
         """A pandas data frame with one row per image and the columns of ``labels.csv``."""
         try:
@@ -259,81 +229,33 @@ class Clustering:
 
     # --- editing -----------------------------------------------------------------------------------------------------
 
-    def edited(self, draft: Draft) -> Clustering:
-        """This clustering with the changes of ``draft``."""
-        return self._with(**draft.fields())
-
     def _edit(self, verb: str, *arguments: Any) -> Clustering:
         draft = Draft.of(self)
         getattr(draft, verb)(*arguments)
         return self.edited(draft)
 
-    def rename(self, cluster: int | str, name: str) -> Clustering:
-        """Rename a cluster, given by its number or current name."""
-        return self._edit("rename", cluster, name)
+    def edited(self, draft: Draft) -> Clustering:
+        """This clustering with the changes of ``draft``, without checking again what edits cannot change."""
+        result = copy.copy(self)
+        values = vars(result)
+        for name, value in vars(draft).items():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+            values[name] = value
+        if draft.runner_up is None:  # not computed before, so not updated by the edits
+            del values["runner_up"]
+        if draft.labels is not self.labels:
+            energy = values.pop("energy", None)
+            if energy is not None:
+                result._earlier = self.labels, energy
+            values.pop("_members", None)
+        if draft.memberships is not self.memberships:
+            values.pop("probabilities", None)
+        return result
 
     def with_names(self, names: Sequence[str]) -> Clustering:
         """Replace all k names."""
         return self._with(names=names)
-
-    def merge(self, clusters: Sequence[int | str], name: str | None = None) -> Clustering:
-        """Merge clusters into the first of them; the others stay as empty clusters.
-
-        The first cluster keeps its number, and its name unless ``name`` is given. Probabilities are added up, and
-        confidence and margin follow from them; without probabilities they are unchanged.
-
-        >>> c = Clustering(["a", "b", "c"], [0, 1, 2]).merge([0, 2], "cats")
-        >>> c.labels, c.names, c.merged
-        (array([0, 1, 0]), ['cats', 'Cluster 1', 'Cluster 2'], {2: 0})
-        """
-        return self._edit("merge", clusters, name)
-
-    def split(
-        self, cluster: int | str, parts: Sequence[ArrayLike], names: Sequence[str | None] | None = None
-    ) -> Clustering:
-        """Make each of ``parts``, the rows of some images of a cluster, a cluster of its own; the rest stays.
-
-        ``cgmcr2.clustering.propose_split`` finds parts by clustering the images of the cluster.
-
-        >>> c = Clustering(["a", "b", "c"], [0, 0, 0], names=["pets"]).split(0, [[1], [2]], ["cats", None])
-        >>> c.labels, c.names
-        (array([0, 1, 2]), ['pets', 'cats', 'pets (2)'])
-        """
-        return self._edit("split", cluster, parts, names)
-
-    def move(self, rows: ArrayLike, cluster: int | str) -> Clustering:
-        """Move the images ``rows`` to a cluster; their confidence and margin become 1.
-
-        >>> Clustering(["a", "b"], [0, 1]).move([0], 1).labels
-        array([1, 1])
-        """
-        return self._edit("move", rows, cluster)
-
-    def new(self, rows: ArrayLike, name: str | None = None) -> Clustering:
-        """Move the images ``rows`` to a new cluster.
-
-        >>> c = Clustering(["a", "b"], [0, 0]).new([1], "dogs")
-        >>> c.labels, c.names
-        (array([0, 1]), ['Cluster 0', 'dogs'])
-        """
-        return self._edit("new", rows, name)
-
-    def exclude(self, rows: ArrayLike) -> Clustering:
-        """Move the images ``rows`` to the cluster ``excluded``, which is kept out of exports.
-
-        >>> c = Clustering(["a", "b"], [0, 0]).exclude([1])
-        >>> c.excluded, c.names[c.excluded], c.included().ids
-        (1, 'Excluded', ['a'])
-        """
-        return self._edit("exclude", rows)
-
-    def lock(self, rows: ArrayLike) -> Clustering:
-        """Confirm the cluster of the images ``rows``: they cannot be moved until they are unlocked."""
-        return self._edit("lock", rows)
-
-    def unlock(self, rows: ArrayLike) -> Clustering:
-        """Allow the images ``rows`` to be moved again."""
-        return self._edit("unlock", rows)
 
     def included(self) -> Clustering:
         """The clustering without the excluded images."""
@@ -342,9 +264,10 @@ class Clustering:
     def subset(self, rows: ArrayLike) -> Clustering:
         """The clustering of the images ``rows``, in this order; without groups of near-duplicates."""
         index = row_numbers(rows)
-        arrays = ("labels", "confidence", "margin", "outlier", "locked", "embedding", "probabilities")
+        arrays = ("labels", "confidence", "margin", "outlier", "locked", "embedding", "memberships")
         values = {name: getattr(self, name) for name in arrays}
         changes = {name: None if value is None else value[index] for name, value in values.items()}
+        changes["probabilities"] = changes.pop("memberships")
         return self._with(ids=[self.ids[row] for row in index], groups=None, **changes)
 
     def with_clusters(self, m: int) -> Clustering:
@@ -400,52 +323,3 @@ class Clustering:
 
         fitted = cls(**io.read_clustering(Path(folder)))
         return load_edited(Path(folder), fitted) if edits else fitted
-
-
-_FIELDS = (
-    "ids",
-    "labels",
-    "confidence",
-    "margin",
-    "outlier",
-    "embedding",
-    "probabilities",
-    "names",
-    "merged",
-    "groups",
-    "locked",
-    "excluded",
-)
-
-
-def _frozen(values: ArrayLike, dtype: type, n: int, axes: int, name: str) -> NDArray[Any]:
-    """A read-only view of ``values`` (no copy if not needed), checked to have n rows and ``axes`` axes."""
-    view: NDArray[Any] = np.asarray(values, dtype=dtype).view(np.ndarray)
-    if view.ndim != axes or len(view) != n:
-        needed = (n,) if axes == 1 else f"({n}, any)"
-        raise ValueError(f"{name} has shape {view.shape}, but {n} ids need shape {needed}.")
-    view.flags.writeable = False
-    return view
-
-
-def _are_first_rows(groups: NDArray[np.int64]) -> bool:
-    """Whether each entry is the first row of a group.
-
-    >>> _are_first_rows(np.array([0, 0, 2])), _are_first_rows(np.array([0, 2, 2]))
-    (True, False)
-    """
-    rows = np.arange(len(groups))
-    return bool((groups >= 0).all() and (groups <= rows).all() and (groups[groups] == groups).all())
-
-
-def _confidence_and_margin(
-    labels: NDArray[np.int64], probabilities: NDArray[np.float32] | None
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The probability of each row's cluster, and its difference to the largest other probability."""
-    if probabilities is None:
-        return np.ones(len(labels), np.float32), np.ones(len(labels), np.float32)
-    confidence, margin = np.empty((2, len(labels)), np.float32)
-    for start in range(0, len(labels), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
-        confidence[rows], margin[rows] = confidence_and_margin(labels[rows], probabilities[rows])
-    return confidence, margin

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .clustering import Clustering
-from .draft import Draft
+from .draft import VERBS, Draft
 
 FILE_NAME = "edits.jsonl"
-VERBS = ("rename", "merge", "split", "move", "new", "exclude", "lock", "unlock")
 HISTORY_VERBS = ("undo", "redo", "back")
 BASE_PREFIX = "fit-"
+MAX_DESCRIBED = 4  # edits of a batch that its description lists
 
 
 class Edit(NamedTuple):
@@ -58,6 +59,14 @@ def describe(edit: Edit) -> str:
         return f"go back to line {values['line']}"
     if edit.verb == "move":
         return f"move {images} to cluster {values['cluster']}"
+    if edit.verb == "reject":
+        return f"reject cluster {' and '.join(map(str, values['clusters']))} for {images}"
+    if edit.verb == "refine":
+        return f"refine {images}"
+    if edit.verb == "batch":
+        parts = [describe(Edit(verb, arguments, "", "")) for verb, arguments in values["edits"][:MAX_DESCRIBED]]
+        more = len(values["edits"]) - len(parts)
+        return "; ".join(parts) + (f"; and {more} more" if more else "")
     if edit.verb == "new":
         return f"make a new cluster of {images}{called}"
     return f"{edit.verb} {images}".strip()
@@ -85,8 +94,8 @@ def next_state(edit: Edit) -> str:
 def read_edits(path: Path, fitted: Clustering) -> tuple[list[Edit], int]:
     """The edits of ``fitted`` in the log at ``path``, and the length in bytes of all complete lines.
 
-    A last line without a line break was torn by a crash before it was acknowledged; it is ignored. Edits of an earlier
-    fit, before the run was refitted, are ignored as well.
+    A last line without a line break was torn by a crash before it was acknowledged; it is ignored. Edits of other
+    labels, before the run was refitted or repaired, are ignored as well, with a warning if there are no newer ones.
     """
     content = path.read_bytes() if path.is_file() else b""
     content = content[: content.rfind(b"\n") + 1]
@@ -106,6 +115,12 @@ def read_edits(path: Path, fitted: Clustering) -> tuple[list[Edit], int]:
         if current:
             edits.append(edit)
         state = next_state(edit)
+    if content and not edits:
+        warnings.warn(
+            f"The edits in {path} have no effect, because a refit or a repair has changed the fitted labels; "
+            "the file is kept, and new edits are added to it.",
+            stacklevel=1,  # shown once, whoever reads the edits
+        )
     return edits, len(content)
 
 
@@ -136,13 +151,27 @@ def history_of(edits: Sequence[Edit]) -> History:
     return History(tuple(done), tuple(reversed(undone)))
 
 
+def flatten(edits: Sequence[Edit]) -> list[tuple[str, dict[str, Any]]]:
+    """The verb and arguments of each edit, with those of a batch in its place.
+
+    >>> batch = Edit("batch", {"edits": [["lock", {"rows": [1]}], ["merge", {"clusters": [0, 1]}]]}, "", "")
+    >>> flatten([batch, Edit("exclude", {"rows": [0]}, "", "")])
+    [('lock', {'rows': [1]}), ('merge', {'clusters': [0, 1]}), ('exclude', {'rows': [0]})]
+    """
+    return [
+        (verb, arguments)
+        for edit in edits
+        for verb, arguments in (edit.arguments["edits"] if edit.verb == "batch" else [(edit.verb, edit.arguments)])
+    ]
+
+
 def replay(fitted: Clustering, edits: Sequence[Edit]) -> Clustering:
     """``fitted`` after ``edits`` that are in effect."""
     if not edits:
         return fitted
     draft = Draft.of(fitted)
     for edit in edits:
-        getattr(draft, edit.verb)(**edit.arguments)
+        draft.apply(edit.verb, edit.arguments)
     return fitted.edited(draft)
 
 
@@ -160,7 +189,11 @@ def cluster_targets(fitted: Clustering, edited: Clustering) -> NDArray[np.int64]
     return targets
 
 
+def load_history(folder: Path, fitted: Clustering) -> History:
+    """The edits of ``fitted`` in ``folder`` that are in effect, and those that were undone."""
+    return history_of(read_edits(folder / FILE_NAME, fitted)[0])
+
+
 def load_edited(folder: Path, fitted: Clustering) -> Clustering:
     """``fitted`` after the edits in ``folder``."""
-    edits, _ = read_edits(folder / FILE_NAME, fitted)
-    return replay(fitted, history_of(edits).done)
+    return replay(fitted, load_history(folder, fitted).done)

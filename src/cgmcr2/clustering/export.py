@@ -1,4 +1,4 @@
-"""Export a clustering as folders of images or as a table."""
+"""Export a clustering as folders of images, as a table, or as annotations for other tools."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from cgmcr2.clustering import Clustering, write_csv
-from cgmcr2.clustering.filenames import UniqueNames, folder_name
+from cgmcr2.clustering.annotations import write_annotations
+from cgmcr2.clustering.filenames import UniqueNames, escaped, folder_name, loader_name
 from cgmcr2.clustering.io import column_names, default_name
 from cgmcr2.clustering.tables import write_arrow_table, write_text_table
 from cgmcr2.features.sources import FeatureSource, Subset
 from cgmcr2.images import Catalog, ImageItem
 from cgmcr2.images.sources import FileSource, NpzSource
 
-Kind = Literal["folders", "imagefolder", "csv", "json", "parquet", "arrow", "lance"]
+Kind = Literal["folders", "imagefolder", "csv", "json", "parquet", "arrow", "lance", "coco", "fiftyone", "label-studio"]
 Link = Literal["copy", "hardlink", "symlink"]
 
 
@@ -54,11 +55,16 @@ def export(
 
         - "folders": one folder of images per cluster, named after the cluster.
         - "imagefolder": the same for training programs: folders ``00-church``, ``01-...`` in the order of the cluster
-          numbers, and ``metadata.csv``; read by the ImageFolder loaders of torchvision and Hugging Face.
+          numbers, and ``metadata.csv``; read by torchvision's ``ImageFolder`` and by
+          ``datasets.load_dataset("imagefolder", data_dir=...)`` of Hugging Face.
         - "csv", "json": a table with the columns of ``labels.csv``.
         - "parquet", "arrow" (an Arrow IPC file; both need ``cgmcr2[table]``), "lance" (needs ``cgmcr2[lance]``): the
           same table and the embedding, in columns of fixed-size lists. Rows are written in blocks.
-    images : the images; required for folders
+        - "coco": a JSON file in which each image has one box, which covers it, in the category of its cluster.
+        - "fiftyone": the labels.json of FiftyOne's FiftyOneImageClassificationDataset.
+        - "label-studio": a folder with the tasks (tasks.json) and the labelling configuration (config.xml) of Label
+          Studio; locked images are annotated, the clusters of others are predictions.
+    images : the images; required for folders and for annotations
     features : (n, D) features of the images, added to a parquet, arrow or lance table
     link : "copy", "hardlink" or "symlink"; images in an archive are always copied
 
@@ -80,7 +86,8 @@ def export(
         raise ValueError(f"Features cannot be exported to {to}; choose from parquet, arrow, lance.")
     if clustering.excluded is not None:
         rows = np.flatnonzero(clustering.labels != clustering.excluded)
-        clustering, features = clustering.subset(rows), None if features is None else Subset(features, rows)
+        clustering = clustering._with(probabilities=None).subset(rows)  # no format holds the probabilities
+        features = None if features is None else Subset(features, rows)
     if to in ("csv", "json"):
         write_text_table(clustering, out, to)
         return Exported(out, len(clustering), [])
@@ -90,8 +97,13 @@ def export(
         return Exported(out, len(clustering), [])
     if images is None:
         raise ValueError(f"Exporting to {to} needs the images; give the folder or archive that holds them.")
+    if to in ("coco", "fiftyone"):
+        return Exported(out, *write_annotations(clustering, out, to, images))
     with new_folder(out) as temporary:
-        written, missing = _write_folders(clustering, temporary, images, link, imagefolder=to == "imagefolder")
+        if to == "label-studio":
+            written, missing = write_annotations(clustering, temporary, to, images)
+        else:
+            written, missing = _write_folders(clustering, temporary, images, link, imagefolder=to == "imagefolder")
     return Exported(out, written, missing)
 
 
@@ -133,9 +145,21 @@ def _write_folders(
             target.unlink(missing_ok=True)
             missing.append((clustering.ids[row], str(getattr(error, "strerror", None) or error)))
     if imagefolder:
-        rows = ((targets[row], *record) for row, record in enumerate(clustering.records()) if row in written)
-        write_csv(folder / "metadata.csv", rows, ("file_name", *column_names(clustering)))
+        write_csv(folder / "metadata.csv", _metadata(clustering, targets, written), _metadata_columns(clustering))
     return len(written), missing
+
+
+def _metadata_columns(clustering: Clustering) -> list[str]:
+    path, cluster, _, *others = column_names(clustering)
+    return ["file_name", "label", path, cluster, *others]
+
+
+def _metadata(clustering: Clustering, targets: list[str], written: set[int]) -> Iterator[list[object]]:
+    """The rows of ``metadata.csv``."""
+    for row, (id, cluster, name, *others) in enumerate(clustering.records()):
+        if row in written:
+            values = [targets[row], name, id, cluster, *others]
+            yield [escaped(value) if isinstance(value, str) else value for value in values]
 
 
 def _target_paths(clustering: Clustering, images: Catalog, *, imagefolder: bool) -> list[str]:
@@ -145,7 +169,7 @@ def _target_paths(clustering: Clustering, images: Catalog, *, imagefolder: bool)
     for cluster in clustering.clusters:
         name = folder_name(clustering.names[cluster], default_name(cluster))
         if imagefolder:
-            name = f"{cluster:0{digits}}-{re.sub('[^a-z0-9]+', '-', name.lower())}".strip("-")
+            name = loader_name(f"{cluster:0{digits}}-{re.sub('[^a-z0-9]+', '-', name.lower())}".strip("-"))
         folders[cluster] = unique.add(name)
     files = {cluster: UniqueNames() for cluster in clustering.clusters}
     suffix = ".png" if isinstance(images.source, NpzSource) else ""  # arrays are written as PNG
@@ -153,6 +177,7 @@ def _target_paths(clustering: Clustering, images: Catalog, *, imagefolder: bool)
     for id, label in zip(clustering.ids, clustering.labels.tolist(), strict=True):
         name = id.rpartition("/")[2]
         name = name if name.strip(".") else "image"
+        name = loader_name(name) if imagefolder else name
         targets.append(f"{folders[label]}/{files[label].add(name + suffix)}")
     return targets
 

@@ -11,6 +11,7 @@ from pathvalidate import sanitize_filename
 
 MAX_BYTES = 255  # of a name, on every common file system
 MAX_FOLDER_BYTES = 100  # leaves room for the rest of the path, which Windows limits to 260 characters
+SPLITS = "train|training|validation|valid|val|dev|test|testing|eval|evaluation"  # words that name a split
 MAX_SUFFIX = 15  # a longer "suffix" is part of the name
 
 
@@ -25,6 +26,28 @@ def folder_name(name: str, default: str) -> str:
     name = "".join("-" if unicodedata.category(c) in ("Cc", "Cf", "Cs") else c for c in name)
     name = re.sub(r"\s+", " ", name).strip(" .")
     return sanitize_filename(name, replacement_text="-", platform="universal", max_len=MAX_FOLDER_BYTES) or default
+
+
+def loader_name(name: str) -> str:
+    """Return the name of a file or folder such that Hugging Face's loader reads it as an image of the only split.
+
+    The loader would take ``test-1.jpg`` for an image of the test split and leave all others out. Bytes that are not
+    UTF-8 cannot be in its ``metadata.csv``.
+
+    >>> loader_name("00-test"), loader_name("latest.jpg"), loader_name("caf\\udce9.jpg")
+    ('00-xtest', 'latest.jpg', 'caf_.jpg')
+    """
+    name = os.fsencode(name).decode("utf-8", "replace").replace("\N{REPLACEMENT CHARACTER}", "_")
+    return re.sub(rf"(?<![^-._ 0-9])({SPLITS})(?=[-._ 0-9]|$)", r"x\1", name, flags=re.IGNORECASE)
+
+
+def escaped(id: str) -> str:
+    """The name of a file as UTF-8: undecodable bytes are escaped.
+
+    >>> escaped("caf\\udce9.jpg")
+    'caf\\\\xe9.jpg'
+    """
+    return os.fsencode(id).decode("utf-8", "backslashreplace")
 
 
 class UniqueNames:

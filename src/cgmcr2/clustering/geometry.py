@@ -117,8 +117,8 @@ def summarize_clusters(clustering: Clustering) -> list[ClusterSummary]:
         cohesion, other, confusion = None, None, 0.0
         if clustering.energy is not None:
             cohesion = round(float(np.sqrt(clustering.energy[members].mean())), 4)
-        if clustering.probabilities is not None:
-            mean = np.asarray(clustering.probabilities[members], dtype=np.float64).mean(axis=0)
+        if clustering.memberships is not None:
+            mean = clustering.memberships[members].mean(axis=0, dtype=np.float64)
             mean[cluster] = 0
             if mean.max() >= MIN_CONFUSION:
                 other, confusion = int(mean.argmax()), round(float(mean.max()), 4)

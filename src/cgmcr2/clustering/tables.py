@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from cgmcr2._files import replacing, write_text
 from cgmcr2.features.sources import FeatureSource, read_rows
 
 from .clustering import Clustering
+from .filenames import escaped
 from .io import column_names, write_csv
 
 BLOCK_ROWS = 16_384  # rows in memory at a time: 48 MB for 768 features
@@ -83,17 +83,12 @@ def _batches(
     for start in range(0, len(c), block_rows):
         rows = slice(start, start + block_rows)
         names = [c.names[label] for label in c.labels[rows].tolist()]
-        columns: list[Any] = [_escaped(c.ids[rows]), c.labels[rows], names]
+        columns: list[Any] = [[escaped(id) for id in c.ids[rows]], c.labels[rows], names]
         columns += [c.confidence[rows], c.margin[rows], c.outlier[rows]]
         if duplicate_of is not None:
-            columns.append(_escaped(duplicate_of[rows]))
+            columns.append([escaped(id) for id in duplicate_of[rows]])
         arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=False)]
         for source in vectors.values():
             block = read_rows(source, rows)
             arrays.append(pa.FixedSizeListArray.from_arrays(pa.array(block.ravel()), block.shape[1]))
         yield pa.record_batch(arrays, schema=schema)
-
-
-def _escaped(ids: Sequence[str]) -> list[str]:
-    """File names as UTF-8, as Arrow needs: undecodable bytes are escaped, such as caf\\xe9.jpg."""
-    return [os.fsencode(id).decode("utf-8", "backslashreplace") for id in ids]

@@ -31,9 +31,10 @@ from torch import Tensor
 from cgmcr2._files import read_json, write_json
 from cgmcr2._progress import progress_bar
 from cgmcr2._random import Stream, generator, sample_rows
-from cgmcr2.features.sources import FeatureSource, read_rows
+from cgmcr2.features.sources import FeatureSource, read_rows, space_widths
 from cgmcr2.graphs.spectral import leading_eigenvectors
 from cgmcr2.graphs.walk import neighbour_matrix
+from cgmcr2.model import unit_spaces
 
 from .kmeans import kmeans
 from .partitions import Float64, Int64, adjusted_mutual_information
@@ -125,6 +126,8 @@ def choose_k(
     """
     rng = generator(seed, Stream.CHOOSE_K)
     X = read_rows(source, sample_rows(source.shape[0], config.rows, rng))
+    if len(spaces := space_widths(source)) > 1:
+        X = unit_spaces(torch.from_numpy(X), spaces).numpy()
     grid = candidate_grid(len(X), most, config)
     distinct = count_distinct(X, config.min_distinct, config.copy_distance)
     if distinct < config.min_distinct:

@@ -17,7 +17,7 @@ from cgmcr2._random import seed_from
 
 from .ensemble import DEFAULT, ConsensusConfig, consensus_partition, neighbourhood
 from .partitions import Int64
-from .views import Views, linear_views, view_neighbours
+from .views import Views, space_views, unit_views, view_neighbours
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -71,9 +71,9 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= n:
             raise ValueError(f"n_clusters must be an integer between 1 and n_samples={n}, but is {k!r}.")
         config, seed = self.config or DEFAULT, seed_from(self.random_state)
-        self.views_: Views = linear_views(X, min(256, X.shape[1]), seed)
+        self.views_: list[Views] = space_views(X, 256, seed)
         neighbours = view_neighbours(X, self.views_, 2 * neighbourhood(n, int(k)), seed)
-        unit = self.views_.unit(torch.from_numpy(X))
+        unit = unit_views(self.views_, torch.from_numpy(X))
         labels = consensus_partition(unit, neighbours, int(k), seed, config=config, progress=self.verbose).labels
         self.labels_: Int64 = labels
         one_hot = F.one_hot(torch.from_numpy(labels), int(k)).float()
@@ -88,4 +88,4 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(similarity.argmax(1).numpy(), dtype=np.int64)
 
     def _viewed(self, X: npt.NDArray[np.float32]) -> Tensor:
-        return torch.cat(self.views_.unit(torch.from_numpy(X)), dim=1)
+        return torch.cat(unit_views(self.views_, torch.from_numpy(X)), dim=1)

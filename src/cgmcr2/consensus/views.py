@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
+import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -16,7 +17,8 @@ from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2._threads import blas_threads
 from cgmcr2.features.sources import FeatureSource, read_rows
 from cgmcr2.graphs.knn import top_similar
-from cgmcr2.graphs.walk import lazy_walk, walk_features
+from cgmcr2.graphs.walk import jaccard_walk, lazy_walk, walk_features
+from cgmcr2.model import unit_spaces
 
 Int64 = npt.NDArray[np.int64]
 
@@ -27,7 +29,7 @@ CHUNK_ROWS = 20_000  # rows that neighbours are searched among: the cost stays l
 
 @dataclasses.dataclass(frozen=True)
 class Views:
-    """Two linear maps of unit rows: ``(x / |x| - mean) @ matrix``.
+    """Two linear maps of unit rows, or of one feature space in them: ``(x / |x| - mean) @ matrix``.
 
     ``standard (D, p)`` standardises the features (with shrinkage towards the mean variance) and projects them onto
     their principal components. ``white (D, p)`` whitens the principal components (with the same shrinkage, so that
@@ -38,18 +40,41 @@ class Views:
     mean: Tensor
     standard: Tensor
     white: Tensor
+    columns: slice  # of the rows that the maps read
+    spaces: tuple[int, ...]  # widths of the feature spaces in a row; empty if there is one
 
     def unit(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """``X (n, D)`` in both views, rows of unit length."""
-        X = F.normalize(X, dim=1) - self.mean
+        X = unit_spaces(X, self.spaces)[:, self.columns] - self.mean
         return F.normalize(X @ self.standard, dim=1), F.normalize(X @ self.white, dim=1)
+
+    def projection(self, view: int, p: int) -> tuple[Tensor, Tensor]:
+        """Mean (D,) and matrix (D, p) of a view, zero for the columns that it does not read."""
+        matrix = (self.standard, self.white)[view]
+        D = sum(self.spaces) or len(self.mean)
+        mean, padded = self.mean.new_zeros(D), matrix.new_zeros(D, p)
+        mean[self.columns] = self.mean
+        padded[self.columns, : matrix.shape[1]] = matrix
+        return mean, padded
+
+
+def space_views(source: FeatureSource, p: int, seed: int, spaces: tuple[int, ...] = ()) -> list[Views]:
+    """The views of each feature space and, if there are several, of all of them side by side."""
+    if len(spaces) < 2:
+        return [linear_views(source, p, seed)]
+    ends = np.cumsum(spaces).tolist()
+    columns = [slice(end - width, end) for end, width in zip(ends, spaces, strict=True)]
+    return [linear_views(source, p, seed, spaces=spaces, columns=part) for part in (*columns, slice(None))]
 
 
 @torch.no_grad()
-def linear_views(source: FeatureSource, p: int, seed: int) -> Views:
+def linear_views(
+    source: FeatureSource, p: int, seed: int, *, spaces: tuple[int, ...] = (), columns: slice = slice(None)
+) -> Views:
     """Estimate both views, of at most p components each, from a sample of the rows of ``source (n, D)``."""
     rows = sample_rows(source.shape[0], VIEW_ROWS, generator(seed, Stream.VIEW_ROWS))
-    U = F.normalize(torch.from_numpy(read_rows(source, rows)), dim=1)
+    U = unit_spaces(torch.from_numpy(read_rows(source, rows)), spaces)[:, columns]
+    p = min(p, U.shape[1])
     mean = U.mean(0)
     U = U - mean
     covariance = _Covariance(U)
@@ -62,7 +87,8 @@ def linear_views(source: FeatureSource, p: int, seed: int) -> Views:
         matrix = scaling[:, None] * V * stretch
         power = (matrix * (covariance @ matrix)).sum()  # mean squared length of a mapped row
         matrices.append((matrix * (p / power.clamp_min(1e-12)).sqrt()).float())
-    return Views(mean, *matrices)
+    standard, white = matrices
+    return Views(mean, standard, white, columns, spaces)
 
 
 class _Covariance:
@@ -102,8 +128,10 @@ def _leading(C: Tensor, p: int) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def view_neighbours(source: FeatureSource, views: Views, m: int, seed: int, *, chunk_rows: int = CHUNK_ROWS) -> Int64:
-    """(2, n, m) the m nearest neighbours of each row by cosine similarity, nearest first, in either view.
+def view_neighbours(
+    source: FeatureSource, views: Sequence[Views], m: int, seed: int, *, chunk_rows: int = CHUNK_ROWS
+) -> Int64:
+    """(2 * len(views), n, m) the m nearest neighbours of each row by cosine similarity, nearest first, in each view.
 
     With more than ``chunk_rows`` rows, neighbours are searched within random chunks. That keeps the time linear in n
     and hardly changes the result: among 20,000 rows the tenth neighbour is still close.
@@ -111,12 +139,26 @@ def view_neighbours(source: FeatureSource, views: Views, m: int, seed: int, *, c
     n = source.shape[0]
     m = min(m, n - 1)
     order = generator(seed, Stream.NEIGHBOUR_CHUNKS).permutation(n) if n > chunk_rows else np.arange(n)
-    neighbours = np.empty((2, n, m), dtype=np.int64)
+    neighbours = np.empty((2 * len(views), n, m), dtype=np.int64)
     for chunk in np.array_split(order, max(1, -(-n // chunk_rows))):
         rows = np.sort(chunk)
-        for i, X in enumerate(views.unit(torch.from_numpy(read_rows(source, rows)))):
+        for i, X in enumerate(unit_views(views, torch.from_numpy(read_rows(source, rows)))):
             neighbours[i, rows] = rows[top_similar(X, m, sort=True)[1].numpy()]
     return neighbours
+
+
+def neighbour_walk(source: FeatureSource, views: Sequence[Views], m: int, seed: int) -> sp.csr_array:
+    """(n, n) random walk to the m nearest neighbours of each row of ``source (n, D)``, averaged over the views.
+
+    The edges are weighted by the overlap of the rows' 2 m nearest neighbours.
+    """
+    walks = [jaccard_walk(J, m) for J in view_neighbours(source, views, 2 * m, seed)]
+    return sp.csr_array(sum(walks[1:], walks[0]) / len(walks))
+
+
+def unit_views(views: Sequence[Views], X: Tensor) -> list[Tensor]:
+    """``X (n, D)`` in all views, rows of unit length."""
+    return [view for pair in views for view in pair.unit(X)]
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""The protocol of image encoders."""
+"""The protocols of encoders of images, and of text."""
 
 from __future__ import annotations
 
@@ -46,3 +46,22 @@ class Encoder(Protocol):
     def encode(self, batch: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Return the features (n, D) of stacked outputs (n, ...) of :meth:`preprocess`."""
         ...
+
+
+@runtime_checkable
+class TextEncoder(Protocol):
+    """An encoder of text, such as CLIP's, whose embeddings are comparable to image features by cosine similarity."""
+
+    def encode_text(self, texts: list[str]) -> npt.NDArray[np.float32]:
+        """Return the embeddings (m, D) of m texts."""
+        ...
+
+
+def reads_text(encoder: object) -> bool:
+    """Return whether an encoder also embeds text: it has ``encode_text``, and no ``reads_text`` that is false.
+
+    >>> from cgmcr2.encoders import load_encoder
+    >>> reads_text(load_encoder("bundled", size=32))
+    False
+    """
+    return isinstance(encoder, TextEncoder) and bool(getattr(encoder, "reads_text", True))

@@ -16,18 +16,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class HubModel:
-    """Repository of a model on the hub, its number of features and a description."""
+    """Repository of a model on the hub, its number of features, a description, and whether it has a text encoder."""
 
     repository: str
     dim: int
     description: str
+    reads_text: bool = False
 
 
 HUB_MODELS = {
-    "clip-vit-l-14": HubModel("openai/clip-vit-large-patch14", 768, "CLIP ViT-L/14, the paper's encoder"),
-    "clip-vit-b-16": HubModel("openai/clip-vit-base-patch16", 512, "CLIP ViT-B/16"),
-    "clip-vit-b-32": HubModel("openai/clip-vit-base-patch32", 512, "CLIP ViT-B/32, the fastest CLIP"),
-    "siglip": HubModel("google/siglip-base-patch16-224", 768, "SigLIP ViT-B/16"),
+    "clip-vit-l-14": HubModel("openai/clip-vit-large-patch14", 768, "CLIP ViT-L/14, the paper's encoder", True),
+    "clip-vit-b-16": HubModel("openai/clip-vit-base-patch16", 512, "CLIP ViT-B/16", True),
+    "clip-vit-b-32": HubModel("openai/clip-vit-base-patch32", 512, "CLIP ViT-B/32, the fastest CLIP", True),
+    "siglip": HubModel("google/siglip-base-patch16-224", 768, "SigLIP ViT-B/16", True),
     "dinov2-small": HubModel("facebook/dinov2-small", 384, "DINOv2 ViT-S/14, trained without labels or text"),
     "dinov2-base": HubModel("facebook/dinov2-base", 768, "DINOv2 ViT-B/14, trained without labels or text"),
     "dinov2-large": HubModel("facebook/dinov2-large", 1024, "DINOv2 ViT-L/14, trained without labels or text"),

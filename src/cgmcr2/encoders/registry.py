@@ -18,18 +18,23 @@ from cgmcr2.encoders.hub import HUB_MODELS, cached_folder
 Factory = Callable[..., Encoder]
 
 _CHECKPOINT_SUFFIXES = {".pth", ".pt", ".tar", ".ckpt", ".bin", ".safetensors"}
+SEPARATOR = " + "  # between the names of several encoders or feature files
 _OPTIONS = re.compile(r"\w+=[^&]*(&\w+=[^&]*)*")
 
 
 @dataclass(frozen=True)
 class EncoderInfo:
-    """Entry in the list of encoders; ``hint`` explains how to make an unavailable encoder available."""
+    """Entry in the list of encoders; ``hint`` explains how to make an unavailable encoder available.
+
+    An encoder that reads text also has ``encode_text``.
+    """
 
     name: str
     description: str
     dim: int | None
     available: bool
     hint: str
+    reads_text: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class _Entry:
     dim: int | None
     check: Callable[[], tuple[bool, str]]  # returns `available` and `hint`
     argument: str = ""  # placeholder after the colon of the name
+    reads_text: bool = False
 
 
 def load_encoder(name_or_path: str | Path, **options: Any) -> Encoder:
@@ -49,6 +55,7 @@ def load_encoder(name_or_path: str | Path, **options: Any) -> Encoder:
     name_or_path : str or Path
         Name from :func:`list_encoders`; ``moco:CHECKPOINT`` or ``onnx:FILE``; or the path of a model folder, checkpoint
         or ONNX file. The name may include options, for example ``bundled?size=160`` or ``moco:resnet18.pth?views=2``.
+        Several names joined by ``" + "`` are one encoder whose features are those of all of them, side by side.
     **options
         Options of the encoder; they override those in the name.
 
@@ -62,6 +69,10 @@ def load_encoder(name_or_path: str | Path, **options: Any) -> Encoder:
     ValueError: There is no encoder 'bundeld': did you mean bundled? Run 'cgmcr2 encoders' to list them.
     """
     text = str(name_or_path)
+    if SEPARATOR in text and not Path(text).exists():
+        from cgmcr2.encoders.combined import CombinedEncoder
+
+        return CombinedEncoder([load_encoder(part, **options) for part in text.split(SEPARATOR)])
     name, _, query = text.rpartition("?")
     if name and _OPTIONS.fullmatch(query):
         options = dict(_parse_option(option) for option in query.split("&")) | options
@@ -114,7 +125,7 @@ def list_encoders() -> list[EncoderInfo]:
     'bundled'
     """
     return [
-        EncoderInfo(name + entry.argument, entry.description, entry.dim, *entry.check())
+        EncoderInfo(name + entry.argument, entry.description, entry.dim, *entry.check(), entry.reads_text)
         for name, entry in _ENTRIES.items()
     ]
 
@@ -217,7 +228,11 @@ _ENTRIES: dict[str, _Entry] = {
     ),
     **{
         name: _Entry(
-            _hub_factory(name), f"{model.description} ({model.repository})", model.dim, _hub_check(model.repository)
+            _hub_factory(name),
+            f"{model.description} ({model.repository})",
+            model.dim,
+            _hub_check(model.repository),
+            reads_text=model.reads_text,
         )
         for name, model in HUB_MODELS.items()
     },

@@ -26,12 +26,19 @@ class _Family:
     model: str  # class in transformers
     output: str  # attribute of its output
     preprocessing: Preprocessing  # if the folder has no preprocessor_config.json
+    text_model: str = ""  # class in transformers
+    text_output: str = ""
+    text_padding: bool | str = True  # SigLIP was trained with texts of maximum length
 
 
 _CLIP_PREPROCESSING = Preprocessing(mean=(0.48145466, 0.4578275, 0.40821073), std=(0.26862954, 0.26130258, 0.27577711))
 _SIGLIP_PREPROCESSING = Preprocessing(square=True, mean=(0.5,) * 3, std=(0.5,) * 3)
-_CLIP = _Family("CLIPVisionModelWithProjection", "image_embeds", _CLIP_PREPROCESSING)
-_SIGLIP = _Family("SiglipVisionModel", "pooler_output", _SIGLIP_PREPROCESSING)
+_CLIP = _Family(
+    "CLIPVisionModelWithProjection", "image_embeds", _CLIP_PREPROCESSING, "CLIPTextModelWithProjection", "text_embeds"
+)
+_SIGLIP = _Family(
+    "SiglipVisionModel", "pooler_output", _SIGLIP_PREPROCESSING, "SiglipTextModel", "pooler_output", "max_length"
+)
 _DINOV2 = _Family("Dinov2Model", "pooler_output", Preprocessing(resize=256))
 _FAMILIES = {  # keys: model_type in config.json
     "clip": _CLIP,
@@ -40,6 +47,10 @@ _FAMILIES = {  # keys: model_type in config.json
     "siglip_vision_model": _SIGLIP,
     "dinov2": _DINOV2,
 }
+
+_WITH_TEXT = ("clip", "siglip")  # the other model types are vision models alone
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "spiece.model")
+TEXT_BATCH = 256  # texts per forward pass
 
 _PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -77,7 +88,7 @@ class VitEncoder(TorchEncoder):
         self.name = name if model else str(folder.resolve())
         self._folder, self._kind, self._repository = folder, kind, model.repository if model else None
         self._dtype = _choose_dtype(precision, self._device)
-        self._output = family.output
+        self._family = family
         self._network = network = _load(transformers, family.model, folder).to(self._device)
         vision = network.config
         self.dim = int(network.visual_projection.out_features if family is _CLIP else vision.hidden_size)
@@ -94,17 +105,33 @@ class VitEncoder(TorchEncoder):
             return super()._forward(batch)
 
     def _features(self, pixels: torch.Tensor) -> torch.Tensor:
-        output: torch.Tensor = getattr(self._network(pixel_values=pixels.permute(0, 3, 1, 2)), self._output)
+        output: torch.Tensor = getattr(self._network(pixel_values=pixels.permute(0, 3, 1, 2)), self._family.output)
         return output
 
+    @property
+    def reads_text(self) -> bool:
+        """Whether the model has a text encoder: complete CLIP and SigLIP models do."""
+        return self._kind in _WITH_TEXT
+
     def encode_text(self, texts: list[str]) -> npt.NDArray[np.float32]:
-        """Return the embeddings (n, dim) of texts, comparable to image features by cosine similarity; CLIP only."""
-        if self._kind != "clip":
-            raise ValueError(f"The encoder {self.name} has no text encoder: encode_text needs a complete CLIP model.")
+        """Return the embeddings (m, dim) of texts, comparable to image features by cosine similarity."""
+        if not self.reads_text:
+            raise ValueError(
+                f"The encoder {self.name} has no text encoder: encode_text needs a complete CLIP or SigLIP model."
+            )
         tokenizer, model = self._text
-        tokens = tokenizer(texts, padding=True, truncation=True, return_tensors="pt").to(self._device)
+        features = np.empty((len(texts), self.dim), dtype=np.float32)
         with torch.inference_mode():
-            features: npt.NDArray[np.float32] = model(**tokens).text_embeds.float().cpu().numpy()
+            for start in range(0, len(texts), TEXT_BATCH):
+                tokens = tokenizer(
+                    texts[start : start + TEXT_BATCH],
+                    padding=self._family.text_padding,
+                    max_length=model.config.max_position_embeddings,
+                    truncation=True,
+                    return_tensors="pt",
+                ).to(self._device)
+                output = getattr(model(**tokens), self._family.text_output)
+                features[start : start + TEXT_BATCH] = output.float().cpu().numpy()
         return features
 
     @functools.cached_property
@@ -113,8 +140,13 @@ class VitEncoder(TorchEncoder):
         transformers = _import_transformers()
         if self._repository is not None:
             find_or_download(self.name, self._repository, (*CONFIG, *TOKENIZER))
-        tokenizer = transformers.CLIPTokenizer.from_pretrained(str(self._folder))
-        return tokenizer, _load(transformers, "CLIPTextModelWithProjection", self._folder).to(self._device)
+        if not any((self._folder / file).exists() for file in _TOKENIZER_FILES):  # transformers would make an empty one
+            raise ValueError(
+                f"The folder {self._folder} has no tokenizer for text: it must also contain "
+                f"{' or '.join(_TOKENIZER_FILES)}."
+            )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(self._folder), local_files_only=True)
+        return tokenizer, _load(transformers, self._family.text_model, self._folder).to(self._device)
 
 
 def read_preprocessing(folder: Path, default: Preprocessing) -> Preprocessing:

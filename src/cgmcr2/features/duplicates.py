@@ -13,11 +13,11 @@ import torch
 import xxhash
 from torch import Tensor
 
-from cgmcr2._arrays import unit_rows
 from cgmcr2._files import read_json, write_json
 from cgmcr2._progress import progress_bar
-from cgmcr2.features.sources import FeatureSource, Subset, read_rows
+from cgmcr2.features.sources import FeatureSource, Subset, read_rows, space_widths
 from cgmcr2.images import Catalog, ImageItem
+from cgmcr2.model import unit_spaces
 
 Int64 = npt.NDArray[np.int64]
 
@@ -153,7 +153,7 @@ def near_duplicates(
 
 
 def _unit(source: FeatureSource, rows: Int64 | slice) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(unit_rows(read_rows(source, rows))))
+    return unit_spaces(torch.from_numpy(read_rows(source, rows)), space_widths(source))
 
 
 def _reduced_rows(source: FeatureSource, config: NearDuplicateConfig) -> tuple[Tensor, Tensor]:

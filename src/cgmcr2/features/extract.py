@@ -154,6 +154,7 @@ def _prepare(path: Path, catalog: Catalog, encoder: Encoder, shard_size: int | N
             fingerprint=encoder.fingerprint,
             preprocessing=f"decoding {DECODE_VERSION} for {encoder.image_size} px",
             dim=encoder.dim,
+            spaces=list(getattr(encoder, "spaces", ())),
             dtype=dtype or (existing.dtype if existing else "float32"),
             shard_size=shard_size or (existing.shard_size if existing else _default_shard_size(len(catalog))),
         ),

@@ -36,6 +36,7 @@ class Manifest:
     # ranges (shard, first row, count) in order; None while the store is unfinished
     runs: list[tuple[Natural, Natural, Positive]] | None = None
     errors: list[tuple[str, str]] = field(default_factory=list)  # (id, reason) of the images without a row
+    spaces: list[Positive] = field(default_factory=list)  # dimensions of each encoder, if there are several
     format: int = FORMAT
 
     @classmethod

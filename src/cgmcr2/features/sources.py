@@ -7,6 +7,7 @@ import dataclasses
 import mmap
 import os
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,6 +17,7 @@ import xxhash
 
 from cgmcr2._arrays import float32_rows
 from cgmcr2._checksums import DamagedFileError
+from cgmcr2.encoders.registry import SEPARATOR
 from cgmcr2.features.npy import map_npy, npz_names, read_npz
 from cgmcr2.images.limits import check_ratio
 from cgmcr2.images.storage import is_url
@@ -87,11 +89,41 @@ def release(array: npt.NDArray[Any]) -> None:
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
+def space_widths(source: FeatureSource) -> tuple[int, ...]:
+    """The widths of the feature spaces that the rows of ``source`` consist of."""
+    return getattr(source, "spaces", (int(source.shape[1]),))
+
+
+class SideBySide:
+    """Features of the same n images in several spaces, such as those of two encoders, concatenated in each row.
+
+    >>> SideBySide([np.zeros((4, 2)), np.ones((4, 3))])[1:2]
+    array([[0., 0., 1., 1., 1.]], dtype=float32)
+    """
+
+    def __init__(self, sources: Sequence[FeatureSource]) -> None:
+        rows = [source.shape[0] for source in sources]
+        if len(set(rows)) > 1:
+            raise ValueError(
+                f"The feature spaces have {' and '.join(f'{n:,}' for n in rows)} rows; "
+                "each must have one row per image, in the same order."
+            )
+        self.sources = list(sources)
+        self.spaces = tuple(int(source.shape[1]) for source in sources)
+        self.shape = (rows[0], sum(self.spaces))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any, /) -> npt.NDArray[np.float32]:
+        return np.concatenate([read_rows(source, rows) for source in self.sources], axis=1)
+
+
 class Subset:
     """Source of some rows of another source; rows are copied only when read."""
 
     def __init__(self, source: FeatureSource, rows: npt.NDArray[np.int64]) -> None:
-        self.source, self.rows = source, rows
+        self.source, self.rows, self.spaces = source, rows, space_widths(source)
         self.shape = (len(rows), *source.shape[1:])
 
     def __len__(self) -> int:
@@ -134,7 +166,8 @@ def load_feature_file(path: str | os.PathLike[str], *, labels: str = "labels") -
         - .npz: ``features``, optionally ``labels``, ``split``, ``classes``, ``fingerprint``;
         - .pt, .pth: a tensor, or a dict with ``features`` and optionally ``ys``;
         - .parquet: a column ``features`` of lists, optionally ``labels``, ``split``, ``id``;
-        - the folder of a ``FeatureStore``; the store of a data set includes labels and split.
+        - the folder of a ``FeatureStore``; the store of a data set includes labels and split;
+        - several of these joined by ``" + "``: the features of the same rows in several spaces, side by side.
     labels : str
         Name of the array to use as labels.
 
@@ -147,6 +180,9 @@ def load_feature_file(path: str | os.PathLike[str], *, labels: str = "labels") -
     >>> file.features.shape, file.labels.tolist()
     ((4, 2), [0, 0, 1, 1])
     """
+    parts = split_paths(path)
+    if len(parts) > 1:
+        return _side_by_side(parts, labels)
     path = Path(path)
     if path.is_dir():
         return _from_store(path, labels)
@@ -172,8 +208,46 @@ def load_feature_file(path: str | os.PathLike[str], *, labels: str = "labels") -
     return file
 
 
+def split_paths(path: str | os.PathLike[str]) -> list[str]:
+    """The feature files or stores that are joined by ``" + "`` in ``path``.
+
+    >>> split_paths("clip.npz + dinov2.npz"), split_paths("clip.npz")
+    (['clip.npz', 'dinov2.npz'], ['clip.npz'])
+    """
+    text = os.fspath(path)
+    return [text] if SEPARATOR not in text or Path(text).exists() else text.split(SEPARATOR)
+
+
+def absolute_paths(path: str | os.PathLike[str]) -> str:
+    """``path`` with every feature file in it as an absolute path."""
+    return SEPARATOR.join(str(Path(part).resolve()) for part in split_paths(path))
+
+
+def _side_by_side(paths: Sequence[str], labels: str) -> FeatureFile:
+    """The features of the same rows in several files; ids, labels and split must agree where files have them."""
+    files = [load_feature_file(path, labels=labels) for path in paths]
+    merged: dict[str, Any] = {}
+    for name in ("ids", "labels", "split", "classes"):
+        values = {path: getattr(file, name) for path, file in zip(paths, files, strict=True)}
+        present = {path: value for path, value in values.items() if value is not None}
+        first = next(iter(present), None)
+        for path, value in present.items():
+            if first is not None and not np.array_equal(value, present[first]):
+                what = "images" if name == "ids" else name
+                raise ValueError(
+                    f"{path} and {first} have different {what}; they must hold the same images in the same order."
+                )
+        merged[name] = None if first is None else present[first]
+    fingerprints = [file.fingerprint for file in files if file.fingerprint]
+    merged["fingerprint"] = SEPARATOR.join(fingerprints) if len(fingerprints) == len(files) else None
+    return FeatureFile(SideBySide([file.features for file in files]), **merged)
+
+
 def is_features(path: str | os.PathLike[str]) -> bool:
     """Return whether ``path`` is a feature file or store rather than images."""
+    parts = split_paths(path)
+    if len(parts) > 1:
+        return all(map(is_features, parts))
     if is_url(path):
         return False
     path = Path(path)

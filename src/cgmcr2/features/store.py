@@ -213,6 +213,11 @@ class FeatureStore:
         return self.manifest.dim
 
     @property
+    def spaces(self) -> tuple[int, ...]:
+        """Dimensions of each feature space: of each encoder, if there are several."""
+        return tuple(self.manifest.spaces) or (self.dim,)
+
+    @property
     def dtype(self) -> np.dtype[np.float32]:
         """Data type of the rows that are read; the type on disk is ``store.manifest.dtype``."""
         return np.dtype(np.float32)

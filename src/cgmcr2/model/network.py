@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -25,11 +26,28 @@ class NetworkConfig:
     projection: int | None = None  # p, output dimension of the fixed input projection; None disables it
     centroids: bool = False  # use cosine similarities with k centroids in place of cluster heads
     bn_momentum: float = 0.1  # weight of the newest batch in BatchNorm's running statistics
+    spaces: tuple[int, ...] = ()  # widths of the feature spaces in a row, which are scaled to unit length each
 
     def __post_init__(self) -> None:
         for name in ("in_dim", "n_clusters", "hidden_dim", "embedding_dim", "depth", "n_heads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}.")
+        if self.spaces and sum(self.spaces) != self.in_dim:
+            raise ValueError(f"The widths {self.spaces} of the feature spaces must add up to in_dim, {self.in_dim}.")
+
+
+def unit_spaces(X: Tensor, spaces: Sequence[int] = ()) -> Tensor:
+    """Scale the part of each feature space in the rows of ``X (n, D)`` to the same length, and the rows to length 1.
+
+    ``spaces`` are the widths of the feature spaces; none or one is a single space.
+
+    >>> unit_spaces(torch.tensor([[3.0, 4.0, 100.0]]), [2, 1])
+    tensor([[0.4243, 0.5657, 0.7071]])
+    """
+    if len(spaces) < 2:
+        return F.normalize(X, dim=1)
+    parts = torch.split(X, list(spaces), dim=1)
+    return torch.cat([F.normalize(part, dim=1) for part in parts], dim=1) / math.sqrt(len(parts))
 
 
 class Network(nn.Module):
@@ -39,6 +57,8 @@ class Network(nn.Module):
 
         X -> Linear-BatchNorm-ReLU -+-> (Linear-ReLU) x depth -> Linear -> Z
                                     +-> (Linear-ReLU) x depth -> Linear -> logits   (one per cluster head)
+
+    Features of several encoders are concatenated in each row; ``spaces`` are their widths.
 
     With a ``projection``, the input is first scaled to unit rows, centred and projected to p dimensions by a fixed
     matrix (``set_projection``). A skip connection makes the initial ``Z`` equal to the first d of these dimensions,
@@ -92,9 +112,11 @@ class Network(nn.Module):
         In training, BatchNorm uses the statistics of the rows of all processes in ``group``.
         """
         n, m = X.shape[0], self.n_parts  # len(X) would fix n in an exported graph
-        if self.linear_path is not None:
-            with torch.autocast(X.device.type, enabled=False):  # directions of small variance need full precision
-                X = (F.normalize(X, dim=1) - self.input_mean) @ self.input_map  # (n, D) x (D, p) -> (n, p)
+        with torch.autocast(X.device.type, enabled=False):  # directions of small variance need full precision
+            if self.linear_path is not None or len(self.config.spaces) > 1:
+                X = unit_spaces(X, self.config.spaces)
+            if self.linear_path is not None:
+                X = (X - self.input_mean) @ self.input_map  # (n, D) x (D, p) -> (n, p)
         T = F.relu(batch_norm(self.batch_norm, self.pre_feature(X), group))  # (n, h)
         H = F.relu(self.first_hidden(T)).view(n, m, self.config.hidden_dim).transpose(0, 1)  # (m, n, h)
         for layer in self.hidden:

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-import jinja2
 import numpy as np
-from markupsafe import Markup
+from numpy.typing import NDArray
 
 from cgmcr2._files import write_text
+from cgmcr2._random import sample_rows
 from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.geometry import summarize_clusters
 from cgmcr2.features.sources import FeatureSource
 from cgmcr2.images import Catalog
-from cgmcr2.report import page_data, thumbnails
-from cgmcr2.report.choice import choice_chart
-from cgmcr2.report.colors import PALETTE
-from cgmcr2.report.curves import HEIGHT, WIDTH, curves
-from cgmcr2.report.limits import PageLimits
-from cgmcr2.report.projection import Method, project
+from cgmcr2.images.sources import FileSource
+from cgmcr2.page import data, render_page
+from cgmcr2.page.colors import PALETTE
+
+from . import thumbnails
+from .about import about_values
+from .limits import PageLimits
+from .projection import Method, project
 
 MAP_NAMES = {"auto": "t-SNE", "tsne": "t-SNE", "pca": "PCA", "umap": "UMAP"}
-SHOWN_ELSEWHERE = ("protocol", "choice", "stability", "format")  # not repeated in the section Settings
 
 
 def write_report(
@@ -78,72 +76,77 @@ def write_report(
     encoded: dict[int, str] = {}
     if images is not None:
         encoded = thumbnails.encode(images, clustering, thumbnail_rows, max_bytes=limits.thumbnail_bytes)
-    listed = page_data.listed_rows(len(clustering), thumbnail_rows, limits.rows, seed=seed)
+    listed = listed_rows(len(clustering), thumbnail_rows, limits.rows, seed=seed)
     page_index = np.full(len(clustering), -1)
     page_index[listed] = np.arange(len(listed))
-    data = {
+    title = data.headline(len(clustering), len(clustering.clusters), item)
+    contents = {
+        "title": title,
         "item": item,
+        "n": len(listed),
+        "total": len(clustering),
         "palette": PALETTE,
-        "base": page_data.image_base_url(images, out),
+        "base": image_base_url(images, out),
+        "names": clustering.names,
+        "excluded": clustering.excluded,
+        "stability": settings.get("stability"),
+        "clusters": data.cluster_entries(
+            clustering, summaries, page_index, typical=limits.typical, uncertain=limits.uncertain
+        ),
+        "ids": [clustering.ids[row] for row in listed],
+        "rows": data.pack(data.row_values(clustering, listed)),
+        "duplicates": data.duplicate_groups(clustering, page_index),
+        "duplicate_groups": len(clustering.duplicates()),
         "map": None,
-        **page_data.cluster_data(clustering, summaries, page_index),
-        **page_data.row_data(clustering, listed),
-        "duplicates": page_data.duplicate_groups(clustering, page_index),
+        "map_name": MAP_NAMES.get(map_method, ""),
     }
-    duplicates = clustering.duplicates()
     if clustering.embedding is not None:
         positions = project(clustering.embedding[listed], map_method, seed=seed)
-        data["map"] = page_data.pack(np.clip(positions, 0, 1) * 65535)
-    html = _render(
-        clustering=clustering,
-        headline=page_data.headline(len(clustering), len(clustering.clusters), item),
-        item=item,
-        items=f"{item}s",
-        ids="file names" if item == "image" else "row ids",
-        id_column="File" if item == "image" else "Row",
-        has_stability="stability" in settings,
-        key_figures=page_data.key_figures(clustering, f"{item}s", settings.get("stability")),
-        data=_json_for_script(data),
-        thumbnails=_json_for_script({int(page_index[row]): text for row, text in encoded.items()}),
-        has_thumbnails=bool(encoded),
-        has_map=data["map"] is not None,
-        map_name=MAP_NAMES.get(map_method, ""),
-        duplicate_groups=len(duplicates),
-        duplicates=sum(map(len, duplicates)),
-        listed_groups=len(data["duplicates"]),
-        similarities=page_data.similarity_figures(clustering, features, limits.similarity_rows, seed=seed),
-        similarity_rows=limits.similarity_rows,
-        curves=curves(metrics),
-        curve_box=(WIDTH, HEIGHT),
-        choice=choice_chart(settings.get("choice")),
-        hierarchy=page_data.hierarchy_text(clustering),
+        contents["map"] = data.pack(np.rint(np.clip(positions, 0, 1) * 65535).astype("<u2").tobytes())
+    about = about_values(
+        clustering,
+        features=features,
+        metrics=metrics,
+        settings=settings,
+        errors=errors,
         summaries=summaries,
-        settings=page_data.settings_groups({k: v for k, v in settings.items() if k not in SHOWN_ELSEWHERE}),
-        protocol=settings.get("protocol", ""),
-        errors=sorted(errors),  # an interrupted run may have read the files in another order
+        limits=limits,
+        seed=seed,
+    )
+    html = render_page(
+        title,
+        item,
+        about,
         source=source,
         note=note,
-        listed=len(listed),
+        data=contents,
+        thumbnails={int(page_index[row]): text for row, text in encoded.items()},
     )
-    write_text(out, re.sub("[\ud800-\udfff]", "\ufffd", html))  # undecodable bytes of file names
+    write_text(out, html)
     return out
 
 
-def _json_for_script(value: Any) -> Markup:
-    """JSON with <, > and & escaped, so that it can neither end a script element nor begin a comment."""
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-    safe = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return Markup(safe)  # noqa: S704 - escaped above
+def listed_rows(n: int, thumbnail_rows: NDArray[np.int64], max_rows: int, *, seed: int = 0) -> NDArray[np.int64]:
+    """Rows on the page, sorted: all n, or those with thumbnails and a random sample of the others.
+
+    >>> listed_rows(4, np.array([2]), max_rows=10)
+    array([0, 1, 2, 3])
+    >>> len(listed_rows(100, np.array([2]), max_rows=10))
+    10
+    """
+    if n <= max_rows:
+        return np.arange(n)
+    others = np.setdiff1d(np.arange(n), thumbnail_rows)
+    sample = others[sample_rows(len(others), max_rows - len(thumbnail_rows), np.random.default_rng(seed))]
+    return np.sort(np.concatenate([thumbnail_rows, sample]))
 
 
-def _render(**values: Any) -> str:
-    """Render the page; its Content Security Policy admits only its own style and script, by their hashes."""
-    templates = jinja2.PackageLoader("cgmcr2.report", "templates")
-    environment = jinja2.Environment(
-        loader=templates, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    for kind, files in (("css", ["report.css"]), ("js", ["report.js", "map.js"])):
-        text = "".join(templates.get_source(environment, file)[0] for file in files).replace("\r\n", "\n")
-        values[kind] = Markup(text)  # noqa: S704 - our own template
-        values[f"{kind}_hash"] = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return environment.get_template("report.html").render(**values)
+def image_base_url(images: Catalog | None, page: Path) -> str | None:
+    """URL of the folder of the original images relative to ``page``; None if they are not single files."""
+    if images is None or not isinstance(images.source, FileSource):
+        return None
+    try:
+        relative = os.path.relpath(images.source.base, page.absolute().parent)
+    except ValueError:  # on another Windows drive
+        return None
+    return "./" + quote(os.fsencode(relative.replace(os.sep, "/")))

@@ -12,7 +12,7 @@ from PIL import Image
 from cgmcr2._arrays import unit_rows
 from cgmcr2._random import sample_rows
 from cgmcr2.clustering import Clustering
-from cgmcr2.report.colors import PALETTE, rgb
+from cgmcr2.page.colors import PALETTE, rgb
 
 SHADES = 64  # more cannot be told apart and make the file larger
 STRIP = 8  # width in pixels of the strip of cluster colours along the edges

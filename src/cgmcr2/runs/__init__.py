@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .doctor import Finding, check_run, check_store, compact_store, repair_run
     from .edits import Edits
     from .fit import RunResult, choose_clusters, fit_features, fit_images
+    from .refine import Refinement, Refiner
 
 __all__ = [
     "Edits",
@@ -20,6 +21,8 @@ __all__ = [
     "Finding",
     "Prediction",
     "Predictor",
+    "Refinement",
+    "Refiner",
     "RunFolder",
     "RunInfo",
     "RunResult",
@@ -35,6 +38,7 @@ __all__ = [
 _HOMES = {
     "edits": ("Edits",),
     "doctor": ("Finding", "check_run", "check_store", "compact_store", "repair_run"),
+    "refine": ("Refinement", "Refiner"),
     "fit": ("RunResult", "choose_clusters", "fit_features", "fit_images"),
 }
 

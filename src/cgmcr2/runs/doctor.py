@@ -19,8 +19,10 @@ from cgmcr2.features.duplicates import read_groups, write_groups
 from cgmcr2.features.manifest import FILE_NAME as MANIFEST
 from cgmcr2.features.sources import load_feature_file
 
-from .fit import fitted_clustering, select_part
+from .fit import fitted_clustering
 from .folder import MODEL_FILES, RunFolder, StrPath
+from .inputs import select_part
+from .refine import REFINED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +65,8 @@ def check_run(path: StrPath) -> list[Finding]:
         "choice.json": ("the file is deleted; run.json holds the same choice", True),
     }
     for name, problem in damage.items():
-        remedy, repairable = remedies.get(name, ("repeat the run in another folder", False))
+        default = "undo the refinement" if name.startswith(REFINED) else "repeat the run in another folder"
+        remedy, repairable = remedies.get(name, (default, False))
         findings.append(Finding(name, problem, remedy, repairable))
     if not findings:  # edits can only be replayed over intact labels
         try:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import datetime
 import errno
+import json
 import os
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -14,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cgmcr2.clustering import Clustering
+from cgmcr2.clustering.corrections import Corrections, find_corrections
 from cgmcr2.clustering.edits import (
-    HISTORY_VERBS,
     Edit,
     base_state,
     history_of,
@@ -23,9 +27,12 @@ from cgmcr2.clustering.edits import (
     read_edits,
     replay,
 )
+from cgmcr2.clustering.labels import Label, read_labels
 from cgmcr2.clustering.splitting import propose_split
 
 from .folder import RunFolder, StrPath
+
+MAX_STATES = 10  # recent states in memory, so that an undo need not replay all edits; 36 MB each for 1 million images
 
 
 class Edits:
@@ -37,6 +44,7 @@ class Edits:
     Parameters
     ----------
     run : a run folder
+    read_only : whether to read the edits only, without the lock: another process may edit the run at the same time
 
     Examples
     --------
@@ -49,21 +57,25 @@ class Edits:
             edits.clustering
     """
 
-    def __init__(self, run: StrPath | RunFolder) -> None:
+    def __init__(self, run: StrPath | RunFolder, *, read_only: bool = False) -> None:
         self.run = run if isinstance(run, RunFolder) else RunFolder(run)
+        self.read_only = read_only
         self._stack = ExitStack()
 
     def __enter__(self) -> Edits:
         with ExitStack() as stack:
             self.run.verify()
-            stack.enter_context(self.run.lock())
+            if not self.read_only:
+                stack.enter_context(self.run.lock())
             self.fitted = self.run.fitted
             self.log, length = read_edits(self.run.edits, self.fitted)
-            self._file = stack.enter_context(open(self.run.edits, "ab", buffering=0))
-            self._file.truncate(length)  # drop a line that was torn by a crash
+            if not self.read_only:
+                self._file = stack.enter_context(open(self.run.edits, "ab", buffering=0))
+                self._file.truncate(length)  # drop a line that was torn by a crash
             self._stack = stack.pop_all()
         self.history = history_of(self.log)
         self.clustering = replay(self.fitted, self.history.done)
+        self._recent = deque([(self.history.done, self.clustering)], maxlen=MAX_STATES)
         self._row = {id: row for row, id in enumerate(self.fitted.ids)}
         return self
 
@@ -76,7 +88,11 @@ class Edits:
     @property
     def state(self) -> str:
         """Hash of the current state."""
-        return next_state(self.log[-1]) if self.log else base_state(self.fitted)
+        return next_state(self.log[-1]) if self.log else self._base_state
+
+    @cached_property
+    def _base_state(self) -> str:
+        return base_state(self.fitted)
 
     def rename(self, cluster: int | str, name: str) -> Clustering:
         """Rename a cluster, given by its number or current name."""
@@ -115,6 +131,40 @@ class Edits:
         """Remove images from all clusters and exports."""
         return self._apply("exclude", rows=self._rows(images))
 
+    def reject(self, images: Sequence[str] | ArrayLike, clusters: Sequence[int | str]) -> Clustering:
+        """Record that images belong to none of ``clusters``; those in one of them move to the best other cluster."""
+        return self._apply("reject", rows=self._rows(images), clusters=[self._number(cluster) for cluster in clusters])
+
+    def refine(
+        self,
+        images: Sequence[str] | ArrayLike,
+        clusters: ArrayLike,
+        confidence: ArrayLike | None = None,
+        margin: ArrayLike | None = None,
+        model: str | None = None,
+    ) -> Clustering:
+        """Move each image to its cluster number in ``clusters``, as a refinement proposes.
+
+        ``confidence`` and ``margin`` are rounded to 4 digits. ``model`` is the name of the folder of refined weights in
+        the run folder, which must have been written before.
+        """
+        return self._apply(
+            "refine",
+            rows=self._rows(images),
+            clusters=np.asarray(clusters).tolist(),
+            confidence=_rounded(confidence),
+            margin=_rounded(margin),
+            model=model,
+        )
+
+    def batch(self, edits: Sequence[tuple[str, Mapping[str, Any]]]) -> Clustering:
+        """Apply several edits as one line of the log, which one ``undo`` takes back; all of them or none.
+
+        Each edit is a pair of a verb and the keyword arguments of that method of ``Clustering``; ``rows`` and ``parts``
+        may also hold file names. Clusters may be given by a name that an earlier edit of the batch has set.
+        """
+        return self._apply("batch", edits=[[verb, self._plain(arguments)] for verb, arguments in edits])
+
     def lock(self, images: Sequence[str] | ArrayLike) -> Clustering:
         """Confirm the clusters of images, so that they are not moved."""
         return self._apply("lock", rows=self._rows(images))
@@ -122,6 +172,25 @@ class Edits:
     def unlock(self, images: Sequence[str] | ArrayLike) -> Clustering:
         """Allow images to be moved again."""
         return self._apply("unlock", rows=self._rows(images))
+
+    def preview_import(self, labels: Mapping[str, int | str] | StrPath) -> Corrections:
+        """What ``import_labels`` would change."""
+        return find_corrections(self.clustering, _labels(labels))
+
+    def import_labels(self, labels: Mapping[str, int | str] | StrPath) -> Corrections:
+        """Give images the labels of another tool, as one edit; nothing is written if all of them agree.
+
+        See :func:`cgmcr2.clustering.corrections.find_corrections` for the rules.
+
+        Parameters
+        ----------
+        labels : clusters by file name, or a CSV or JSON file of them: a table, or the export of COCO, FiftyOne or Label
+            Studio. A name that no cluster has becomes a new cluster.
+        """
+        corrections = self.preview_import(labels)
+        if corrections.edits:
+            self.batch(corrections.edits)
+        return corrections
 
     def undo(self) -> Clustering:
         """Undo the last edit that is in effect."""
@@ -143,16 +212,24 @@ class Edits:
 
     def _apply(self, verb: str, **arguments: Any) -> Clustering:
         """Apply an edit, write it, and return the new clustering."""
+        if self.read_only:
+            raise ValueError(f"The edits of {self.run.path} were opened to be read only; open them with Edits(run).")
         time = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         edit = Edit(verb, arguments, time, self.state)
         history = history_of([*self.log, edit])
-        start, missing = (self.fitted, history.done) if verb in HISTORY_VERBS else (self.clustering, (edit,))
-        clustering = replay(start, missing)
+        clustering = self._replay(history.done)
         self._write(edit.line().encode() + b"\n")
         self.log.append(edit)
         self.history = history
         self.clustering = clustering
+        self._recent.append((history.done, clustering))
         return clustering
+
+    def _replay(self, done: tuple[Edit, ...]) -> Clustering:
+        """The clustering after the edits ``done``, from the nearest state that is still known."""
+        states = [(edits, state) for edits, state in self._recent if done[: len(edits)] == edits]
+        edits, state = max(states, key=lambda known: len(known[0]), default=((), self.fitted))
+        return replay(state, done[len(edits) :])
 
     def _write(self, line: bytes) -> None:
         """Append a line and sync it; if that fails, remove what was written of it."""
@@ -164,6 +241,16 @@ class Edits:
         except OSError:
             self._file.truncate(length)
             raise
+
+    def _plain(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of a verb as JSON values, with images as row numbers."""
+        text = json.dumps(dict(arguments), default=lambda value: value.tolist())  # of NumPy arrays and scalars
+        plain: dict[str, Any] = json.loads(text)
+        if "rows" in plain:
+            plain["rows"] = self._rows(plain["rows"])
+        if "parts" in plain:
+            plain["parts"] = [self._rows(part) for part in plain["parts"]]
+        return plain
 
     def _number(self, cluster: int | str) -> int:
         return self.clustering.number(cluster)
@@ -178,3 +265,15 @@ class Edits:
             raise ValueError(f"The run has no image {unknown[0]!r}; give a path as in the first column of labels.csv.")
         rows = (self._row[value] if isinstance(value, str) else value for value in values)
         return list(dict.fromkeys(rows))
+
+
+def _labels(labels: Mapping[str, int | str] | StrPath) -> list[Label]:
+    if not isinstance(labels, Mapping):
+        return read_labels(Path(labels))
+    return [
+        Label(file, value) if isinstance(value, str) else Label(file, number=value) for file, value in labels.items()
+    ]
+
+
+def _rounded(values: ArrayLike | None) -> list[float] | None:
+    return None if values is None else np.asarray(values, np.float64).round(4).tolist()

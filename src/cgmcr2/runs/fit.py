@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from cgmcr2._checksums import FILE_NAME as CHECKSUMS
 from cgmcr2._checksums import record_checksums
+from cgmcr2._random import seed_from
 from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.geometry import outlier_scores
 from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
@@ -20,23 +21,31 @@ from cgmcr2.clustering.io import default_name
 from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, write_choice
 from cgmcr2.datasets import open_images, save_labels
 from cgmcr2.distributed import Group, process_group
-from cgmcr2.encoders import load_encoder
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import Protocol
-from cgmcr2.features import FeatureStore, extract
-from cgmcr2.features.duplicates import Int64, distinct_rows, find_groups, read_groups, write_groups
-from cgmcr2.features.sources import FeatureFile, FeatureSource, Subset, check_finite, is_features, load_feature_file
+from cgmcr2.features import FeatureStore
+from cgmcr2.features.duplicates import Int64, distinct_rows
+from cgmcr2.features.sources import (
+    FeatureSource,
+    Subset,
+    absolute_paths,
+    check_finite,
+    is_features,
+    load_feature_file,
+)
 from cgmcr2.images import Catalog
 from cgmcr2.images.catalog import check_exists
 from cgmcr2.images.storage import absolute_source
 from cgmcr2.inference import Inference
+from cgmcr2.words import Wish, wished_memberships
 
 from .folder import RunFolder, StrPath
 from .info import FittedOn, RunInfo
+from .inputs import embed_images, image_groups, select_part
+from .names import load_reader
+from .wishes import READER_ADVICE, prepare_wish, wish_maker
 
 logger = logging.getLogger(__name__)
-
-PARTS = {"train": "split 0", "test": "split 1", "all": "all rows"}
 
 
 @dataclasses.dataclass
@@ -56,27 +65,41 @@ class RunResult:
 
 
 def fit_features(
-    model: CgMCR2, features: StrPath, folder: StrPath, *, part: str = "train", tensorboard: bool = False
+    model: CgMCR2,
+    features: StrPath,
+    folder: StrPath,
+    *,
+    part: str = "train",
+    names: Sequence[str] = (),
+    text: StrPath | None = None,
+    tensorboard: bool = False,
 ) -> RunResult:
     """Fit ``model`` on (a part of) a feature file into a run folder; an interrupted run is resumed.
+
+    With ``names``, the clusters start from these words, whose embeddings are in the file ``text``.
 
     The processes that ``torchrun`` started train together. Only the first one reads and writes the folder.
     """
     file = load_feature_file(features)
     source, ids, name = select_part(file, part)
     run = RunFolder(folder)
+    make_wish = wish_maker(names, text, run, None)
+    prepare_wish(model, names)
 
     def request() -> RunInfo:
         return RunInfo(
-            source=str(Path(features).resolve()),
+            source=absolute_paths(features),
             fitted_on=FittedOn(name, source.shape[0], source.shape[1]),
             encoder=file.fingerprint,
             features=check_finite(source),
             parameters=_parameters(model),
+            names=list(names) or None,
         )
 
     with process_group() as group, _locked(run, group):
-        return _fit(model, source, ids, run, group.on_first(request), group, tensorboard=tensorboard)
+        return _fit(
+            model, source, ids, run, group.on_first(request), group, make_wish=make_wish, tensorboard=tensorboard
+        )
 
 
 def fit_images(
@@ -87,6 +110,8 @@ def fit_images(
     data: StrPath | None = None,
     download: bool = False,
     encoder: str = "bundled",
+    names: Sequence[str] = (),
+    text: StrPath | None = None,
     refit: bool = False,
     progress: bool = False,
 ) -> RunResult:
@@ -95,17 +120,22 @@ def fit_images(
     ``source`` is a folder, list or archive of images, or the name of a data set whose files are in ``data``
     (``download`` fetches missing ones). Of a data set, the training images are clustered; its labels are kept with the
     features, for evaluation only. With ``refit``, the run in the folder is replaced: only new images are embedded, and
-    clusters that match an earlier one keep its name.
+    clusters that match an earlier one keep its name. With ``names``, the clusters start from these words, and the
+    encoder must read text, or their embeddings must be in the file ``text``.
 
     The processes that ``torchrun`` started train together; the first one does everything else. All must see the folder.
     """
     run = RunFolder(folder)
     catalog: Catalog | None = None  # in the first process only
+    make_wish = wish_maker(names, text, run, encoder)
+    prepare_wish(model, names)
 
     def embed() -> str | None:
         nonlocal catalog
         catalog, dataset = open_images(source, data, download=download, exclude=[run.path])
         model.resolve_settings(max(2, len(catalog)), 1)  # reject invalid settings before the images are embedded
+        if names and text is None:
+            load_reader(encoder, READER_ADVICE)  # reject an encoder that does not read
         store = embed_images(catalog, encoder, run.store, run.errors, progress)
         if dataset:
             save_labels(store, dataset)
@@ -130,9 +160,20 @@ def fit_images(
                 encoder_name=encoder,
                 images=store.content_fingerprint,
                 data=str(Path(data or "").resolve()) if dataset_name else None,
+                names=list(names) or None,
             )
 
-        result = _fit(model, features, ids, run, group.on_first(request), group, catalog=catalog, refit=refit)
+        result = _fit(
+            model,
+            features,
+            ids,
+            run,
+            group.on_first(request),
+            group,
+            make_wish=make_wish,
+            catalog=catalog,
+            refit=refit,
+        )
     result.catalog, result.errors = catalog, len(store.errors)
     return result
 
@@ -175,47 +216,6 @@ def choose_clusters(
     return choice
 
 
-def image_groups(
-    folder: Path, source: FeatureSource, ids: Sequence[str], catalog: Catalog, digest: str, *, progress: bool
-) -> Int64:
-    """Groups (n,) of near-duplicates among the images ``ids``, from ``duplicates.json`` in ``folder`` if it has them.
-
-    ``digest`` is that of the features ``source (n, D)``.
-    """
-    groups = read_groups(folder, digest)
-    if groups is None:
-        groups = find_groups(source, ids, catalog, progress=progress)
-        if not (folder / CHECKSUMS).exists():  # the groups of a finished run are kept
-            write_groups(folder, groups, digest)
-    return groups
-
-
-def embed_images(catalog: Catalog, encoder: str, store: Path, errors: Path, progress: bool) -> FeatureStore:
-    """Embed the images of ``catalog`` into ``store``; list those that cannot be read in ``errors``, if any."""
-    features = extract(catalog, load_encoder(encoder), store, progress=progress, retry_errors=True)
-    if features.errors:
-        features.write_errors_csv(errors)
-    else:
-        errors.unlink(missing_ok=True)
-    if (errors.parent / CHECKSUMS).exists():  # the folder of a finished run
-        record_checksums(errors.parent, [errors.name])
-    return features
-
-
-def select_part(file: FeatureFile, part: str) -> tuple[FeatureSource, list[str], str]:
-    """The rows of a part ("train", "test" or "all") of a feature file, their ids, and the part's name."""
-    if not file.features.shape[0]:
-        raise ValueError("The features have no rows; give at least 2.")
-    rows = file.rows(part)
-    if not len(rows):
-        raise ValueError(f"The features have no rows in {PARTS[part]}; choose another part.")
-    ids = [file.ids[row] for row in rows] if file.ids else [str(row) for row in rows]
-    if file.split is None or part == "all":
-        return file.features, ids, PARTS["all"]
-    features = file.features
-    return (features[rows] if type(features) is np.ndarray else Subset(features, rows)), ids, PARTS[part]
-
-
 def _fit(
     model: CgMCR2,
     source: FeatureSource,
@@ -224,6 +224,7 @@ def _fit(
     request: RunInfo,
     group: Group,
     *,
+    make_wish: Callable[[], Wish] | None = None,
     catalog: Catalog | None = None,
     refit: bool = False,
     tensorboard: bool = False,
@@ -235,7 +236,13 @@ def _fit(
     plan = group.on_first(lambda: _prepare(model, source, ids, run, request, catalog, refit=refit))
     if isinstance(plan, _Finished):
         return RunResult(run, plan.choice)
-    inference = model.fit_source(source, groups=plan.groups, folder=plan.folder, tensorboard=tensorboard)
+    memberships = None
+    if make_wish is not None:
+        seed = seed_from(model.random_state)
+        memberships = group.on_first(lambda: wished_memberships(source, make_wish(), seed=seed))
+    inference = model.fit_source(
+        source, groups=plan.groups, memberships=memberships, folder=plan.folder, tensorboard=tensorboard
+    )
     group.on_first(lambda: _write(model, source, ids, run, request, plan, inference))
     return RunResult(run, model.choice_, model=model)
 
@@ -301,7 +308,9 @@ def _write(
 ) -> None:
     """Write the results of a fitted ``model`` and remove its checkpoints."""
     clustering = fitted_clustering(ids, inference, model.n_clusters_, plan.groups)
-    if plan.replaces_results:
+    if request.names:
+        clustering = clustering.with_names(request.names)
+    elif plan.replaces_results:
         clustering = clustering.with_names(matching_names(run.clustering.included(), clustering))
         if run.clustering != run.fitted:
             logger.warning("Names are kept, but other edits applied to the earlier clusters; repeat them if you want.")

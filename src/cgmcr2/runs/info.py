@@ -12,7 +12,7 @@ from cgmcr2._files import read_json, write_json
 from cgmcr2._version import __version__
 
 FORMAT = 1
-REQUEST = ("source", "fitted_on", "features", "encoder", "encoder_name", "images", "data", "parameters")
+REQUEST = ("source", "fitted_on", "features", "encoder", "encoder_name", "images", "data", "names", "parameters")
 
 
 @dataclasses.dataclass
@@ -39,6 +39,7 @@ class RunInfo:
     encoder_name: str | None = None  # for runs on images: the encoder, as given to load_encoder
     images: str | None = None  # for runs on images: fingerprint of their contents
     data: str | None = None  # for runs on a named data set: the folder of its files
+    names: list[str] | None = None  # for groups by wish: the names that the clusters started from
     finished: bool = False
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     settings: dict[str, Any] | None = None  # every training setting used

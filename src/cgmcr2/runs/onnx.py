@@ -82,8 +82,8 @@ def export_onnx(run: StrPath | RunFolder, out: StrPath, *, images: StrPath | Non
         predictor.check_encoder(encoder.fingerprint, encoder.dim, folder.info.encoder_name)
     module = encoder.export_module() if encoder is not None and hasattr(encoder, "export_module") else None
     inputs, features = _sample(folder, encoder, images)
-    targets = cluster_targets(folder.fitted, folder.clustering)
-    if (targets[folder.fitted.labels] != folder.clustering.labels).any():
+    targets = cluster_targets(predictor.base, folder.clustering)
+    if (targets[predictor.base.labels] != folder.clustering.labels).any():
         logger.warning("The model knows renamed and merged clusters, but no splits or moved images.")
     expected = predictor.model.infer(features)
     inputs = features if module is None else inputs.reshape(-1, *module.preprocessing.shape)
@@ -102,7 +102,7 @@ def export_onnx(run: StrPath | RunFolder, out: StrPath, *, images: StrPath | Non
                 "does, so nothing was written; use cgmcr2 predict."
             )
     name = None if module is None else description["encoder"]
-    predicted = follow_edits(expected, folder.fitted, folder.clustering).labels
+    predicted = follow_edits(expected, predictor.base, folder.clustering).labels
     return OnnxExport(Path(out), name, len(labels), int((labels == predicted).sum()))
 
 

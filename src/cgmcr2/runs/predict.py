@@ -18,7 +18,7 @@ import numpy.typing as npt
 from cgmcr2._arrays import confidence_and_margin
 from cgmcr2._files import replacing
 from cgmcr2.clustering import COLUMNS, Clustering, write_csv
-from cgmcr2.clustering.edits import cluster_targets
+from cgmcr2.clustering.edits import cluster_targets, load_history, replay
 from cgmcr2.clustering.geometry import outlier_scores
 from cgmcr2.encoders import load_encoder
 from cgmcr2.features import extract
@@ -26,9 +26,10 @@ from cgmcr2.features.extract import Engine
 from cgmcr2.features.sources import FeatureFile, FeatureSource, check_finite, load_feature_file
 from cgmcr2.images import Catalog
 from cgmcr2.images.storage import absolute_source
-from cgmcr2.inference import Inference
+from cgmcr2.inference import Inference, TrainedModel
 
 from .folder import RunFolder, StrPath
+from .inputs import select_part
 
 if TYPE_CHECKING:  # imports SciPy and scikit-learn, which prediction does not need
     from cgmcr2.evaluation import Protocol, Scores
@@ -73,7 +74,18 @@ class Predictor:
 
     def __init__(self, run: StrPath | RunFolder, *, device: str = "auto") -> None:
         self.run = run if isinstance(run, RunFolder) else RunFolder(run)
-        self.model = self.run.model(device)
+        self.model, self.base = self._model_in_effect(device)
+
+    def _model_in_effect(self, device: str) -> tuple[TrainedModel, Clustering]:
+        """The model of the last refinement in effect, or else the fitted one, and the clustering that it predicts."""
+        run = self.run
+        done = load_history(run.path, run.fitted).done if run.with_edits else ()
+        for length in range(len(done), 0, -1):
+            name = done[length - 1].arguments.get("model")
+            if name is not None:
+                run.verify(*(f"{name}/{file}" for file in ("config.json", "model.safetensors")))
+                return TrainedModel.load(run.path / name, device=device), replay(run.fitted, done[:length])
+        return run.model(device), run.fitted
 
     def predict_features(self, features: StrPath, *, part: str = "all") -> Prediction:
         """Label (a part of) a feature file with the cluster head."""
@@ -147,8 +159,8 @@ class Predictor:
 
     def _label(self, source: FeatureSource, ids: Sequence[str]) -> Clustering:
         """Label ``source`` with the edited clusters of the run."""
-        fitted, edited = self.run.fitted, self.run.clustering
-        inference = follow_edits(self.model.infer(source), fitted, edited)
+        edited = self.run.clustering
+        inference = follow_edits(self.model.infer(source), self.base, edited)
         reference = None if edited.embedding is None else (edited.embedding, edited.labels)
         outlier = outlier_scores(inference.embedding, inference.labels, reference)
         fields = {name: getattr(edited, name) for name in ("names", "merged", "excluded")}
@@ -156,8 +168,6 @@ class Predictor:
 
     def _select(self, file: FeatureFile, path: StrPath, part: str) -> tuple[FeatureSource, list[str], str]:
         self.check_encoder(file.fingerprint, file.features.shape[1], str(path))
-        from .fit import select_part
-
         source, ids, name = select_part(file, part)
         check_finite(source)
         return source, ids, name
@@ -168,6 +178,12 @@ class Predictor:
         if fitted and fingerprint and fitted != fingerprint:
             raise ValueError(
                 f"{features} was made by another encoder ({fingerprint}) than {self.run.path} ({fitted}); use the same."
+            )
+        spaces = self.model.network.config.spaces
+        if spaces and width != self.model.n_features:
+            raise ValueError(
+                f"{features} has rows of {width} features, but {self.run.path} was fitted on feature spaces of widths "
+                f"{' and '.join(map(str, spaces))}; give all of them in this order, joined by ' + '."
             )
         if width != self.model.n_features:
             raise ValueError(

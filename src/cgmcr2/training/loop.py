@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 import time
 import warnings
@@ -15,8 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from cgmcr2._device import choose_device, choose_precision
 from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2._threads import torch_threads
+from cgmcr2.consensus.partitions import Int64
 from cgmcr2.distributed import ONE_PROCESS, Group
-from cgmcr2.features.sources import FeatureSource, check_finite, read_rows
+from cgmcr2.features.sources import FeatureSource, check_finite, read_rows, space_widths
 from cgmcr2.model import Network
 
 from .batches import Batches
@@ -60,6 +62,7 @@ def train(
     n_clusters: int,
     settings: Settings,
     *,
+    partition: Int64 | None = None,
     seed: int = 0,
     device: str = "auto",
     precision: str = "auto",
@@ -77,6 +80,7 @@ def train(
     source : features (n, D)
     n_clusters : k
     settings : every setting of the training, see ``resolve``
+    partition : (n,) clusters to guide the training instead of the consensus partition
     seed : random seed; results are reproducible on the same machine
     device, precision : see ``CgMCR2``
     folder : where to keep checkpoints and ``metrics.jsonl``; an interrupted run is resumed, bit for bit
@@ -87,10 +91,13 @@ def train(
     checkpoint_seconds : seconds between checkpoints
     group : the processes that train together, each with the same arguments; the first one writes to ``folder``
     """
-    n_given, D = source.shape[0], source.shape[1]
+    n_given, D, spaces = source.shape[0], source.shape[1], space_widths(source)
+    if partition is not None and not settings.consensus_weight:
+        raise ValueError("A given partition guides the training only with consensus_weight > 0; use the preset auto.")
     if settings.sample and n_given > settings.sample:
         rows = sample_rows(n_given, settings.sample, generator(seed, Stream.TRAINING_ROWS))
         source = read_rows(source, rows)
+        partition = None if partition is None else partition[rows]
     n = source.shape[0]
     torch_device = choose_device(device)
     dtype = choose_precision(precision, torch_device, settings.hidden_dim)
@@ -100,9 +107,11 @@ def train(
         "seed": seed,
         "n": n_given,
         "D": D,
+        "spaces": list(spaces),
         "k": n_clusters,
         "dtype": str(dtype),
         "data": check_finite(source) if folder or group.size > 1 else None,
+        "partition": None if partition is None else hashlib.sha256(partition.tobytes()).hexdigest(),
     }
     if group.on_first(lambda: identity) != identity:
         raise ValueError("The processes were given different data or settings; give each of them all rows.")
@@ -112,13 +121,13 @@ def train(
 
     def compute_inputs() -> Precomputed:
         with torch_threads(n):
-            return precompute(source, n_clusters, settings, seed, progress=progress)
+            return precompute(source, n_clusters, settings, seed, spaces=spaces, partition=partition, progress=progress)
 
     inputs = checkpoints.load_precomputed()
     if inputs is None:
         inputs = group.on_first(compute_inputs)
         checkpoints.save_precomputed(inputs)
-    state = TrainingState.create(settings, D, n_clusters, min(settings.s, n), inputs, seed, torch_device)
+    state = TrainingState.create(settings, spaces, n_clusters, min(settings.s, n), inputs, seed, torch_device)
     checkpoints.restore(state)
     cluster_module = _cluster_module(settings, n_clusters, schedule, seed, torch_device)
     training_step = TrainingStep(

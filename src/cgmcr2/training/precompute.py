@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cgmcr2.consensus.ensemble import consensus_partition, neighbourhood
 from cgmcr2.consensus.partitions import Int64
-from cgmcr2.consensus.views import linear_views, view_neighbours
+from cgmcr2.consensus.views import space_views, unit_views, view_neighbours
 from cgmcr2.features.sources import FeatureSource, read_rows
 
 from .settings import Settings
@@ -22,7 +22,7 @@ class Precomputed:
 
     mean: Tensor | None = None  # (D,) mean of the unit rows
     matrix: Tensor | None = None  # (D, p) projection: the view of most voters, else the standard one
-    neighbours: Int64 | None = None  # (n, 2 m) nearest neighbours in both views
+    neighbours: Int64 | None = None  # (n, 2 m) nearest neighbours in both views of the projected feature space
     partition: Int64 | None = None  # (n,) the consensus partition
 
     def tensors(self) -> dict[str, Tensor]:
@@ -37,19 +37,32 @@ class Precomputed:
         return cls(tensors.get("mean"), tensors.get("matrix"), **arrays)
 
 
-def precompute(source: FeatureSource, k: int, settings: Settings, seed: int, *, progress: bool = False) -> Precomputed:
-    """Compute the inputs that ``settings`` ask for from the rows of ``source (n, D)``."""
+def precompute(
+    source: FeatureSource,
+    k: int,
+    settings: Settings,
+    seed: int,
+    *,
+    spaces: tuple[int, ...] = (),
+    partition: Int64 | None = None,
+    progress: bool = False,
+) -> Precomputed:
+    """Compute the inputs that ``settings`` ask for from the rows of ``source (n, D)``.
+
+    ``partition (n,)`` replaces the consensus partition.
+    """
     if not (settings.projection or settings.neighbours or settings.consensus_weight):
         return Precomputed()
-    views = linear_views(source, min(settings.projection or 256, source.shape[1]), seed)
+    p = min(settings.projection or 256, source.shape[1])
+    views = space_views(source, p, seed, spaces)
     m = max(settings.neighbours, 2 * neighbourhood(source.shape[0], k) if settings.consensus_weight else 0)
-    neighbours, partition, matrix = None, None, views.standard
+    neighbours, view = None, 2 * (len(views) - 1)  # the standard view of all spaces
     if m:
         nearest = view_neighbours(source, views, m, seed)
-        if settings.neighbours:
-            neighbours = np.concatenate(nearest[:, :, : settings.neighbours], axis=1)
-        if settings.consensus_weight:
-            unit = views.unit(torch.from_numpy(read_rows(source, slice(None))))
+        if settings.consensus_weight and partition is None:
+            unit = unit_views(views, torch.from_numpy(read_rows(source, slice(None))))
             partition, view = consensus_partition(unit, nearest, k, seed, progress=progress)
-            matrix = (views.standard, views.white)[view]
-    return Precomputed(views.mean, matrix, neighbours, partition)
+        if settings.neighbours:
+            pair = slice(view - view % 2, view - view % 2 + 2)  # both views of the space that is projected
+            neighbours = np.concatenate(nearest[pair, :, : settings.neighbours], axis=1)
+    return Precomputed(*views[view // 2].projection(view % 2, p), neighbours, partition)

@@ -33,12 +33,19 @@ class TrainingState:
 
     @classmethod
     def create(
-        cls, settings: Settings, D: int, k: int, s: int, inputs: Precomputed, seed: int, device: torch.device
+        cls,
+        settings: Settings,
+        spaces: tuple[int, ...],
+        k: int,
+        s: int,
+        inputs: Precomputed,
+        seed: int,
+        device: torch.device,
     ) -> TrainingState:
-        """The state before the first step."""
+        """The state before the first step; ``spaces`` are the widths of the feature spaces."""
         with torch.random.fork_rng(devices=[]):  # leave the caller's random state alone
             torch.manual_seed(seed)
-            network = Network(_network_config(settings, D, k))
+            network = Network(_network_config(settings, spaces, k))
         if settings.projection and inputs.mean is not None and inputs.matrix is not None:
             network.set_projection(inputs.mean, inputs.matrix)
         network.to(device).train()
@@ -75,7 +82,8 @@ class TrainingState:
         return weights
 
 
-def _network_config(settings: Settings, D: int, k: int) -> NetworkConfig:
+def _network_config(settings: Settings, spaces: tuple[int, ...], k: int) -> NetworkConfig:
+    D = sum(spaces)
     return NetworkConfig(
         in_dim=D,
         n_clusters=k,
@@ -86,6 +94,7 @@ def _network_config(settings: Settings, D: int, k: int) -> NetworkConfig:
         projection=min(settings.projection, D) or None,
         centroids=settings.cluster_module != "head",
         bn_momentum=settings.bn_momentum,
+        spaces=spaces if len(spaces) > 1 else (),
     )
 
 

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cgmcr2 import CgMCR2
+from cgmcr2.words import TextEmbeddings, Vocabulary, Wish, wished_memberships
+from cgmcr2.words.wish import find_wish
+
+from ..colours import QUICK
+from .test_naming import AXES, blobs, words
+
+
+def test_images_follow_the_nearest_name_and_their_neighbours() -> None:
+    X, y = blobs(AXES[0] + 0.5 * AXES[4], AXES[1] + 0.5 * AXES[5], n=40, noise=0.05)
+    X[0] = X[1] + 0.01 * AXES[1]
+    text = words(cat=AXES[0], dog=AXES[1])
+    P = wished_memberships(X, Wish(("cat", "dog"), text))
+    np.testing.assert_allclose(P.sum(1), 1, rtol=1e-4)
+    np.testing.assert_array_equal(P.argmax(1), y)
+
+
+def test_an_ambiguous_image_is_decided_by_its_neighbours() -> None:
+    X, y = blobs(0.3 * AXES[0] + AXES[4], 0.3 * AXES[1] + AXES[5], n=40, noise=0.02)
+    X[:2] = AXES[4] + 0.003 * AXES[1]  # slightly more similar to the wrong word, but among the images of the first
+    text = words(cat=AXES[0], dog=AXES[1])
+    zero_shot = (X @ text.embeddings.T).argmax(1)
+    P = wished_memberships(X, Wish(("cat", "dog"), text))
+    assert (zero_shot == y).sum() < (P.argmax(1) == y).sum() == len(y)
+
+
+def test_other_images() -> None:
+    X, y = blobs(AXES[0], AXES[1], AXES[2], AXES[3], n=30)
+    vocabulary = words(**{f"word{i}": axis for i, axis in enumerate(AXES)})
+    text = TextEmbeddings(Vocabulary.from_lines(["cat", "dog"]), AXES[:2])
+    P = wished_memberships(X, Wish(("cat", "other", "dog"), text, vocabulary))
+    np.testing.assert_array_equal(P.argmax(1), np.array([0, 2, 1, 1])[y])
+
+
+def test_other_needs_a_vocabulary() -> None:
+    with pytest.raises(ValueError, match="'Other' needs a vocabulary"):
+        Wish(("cat", "Other"), words(cat=AXES[0]))
+
+
+def test_only_names_with_other_embed_the_vocabulary() -> None:
+    embedded = []
+
+    def embed(vocabulary: Vocabulary) -> TextEmbeddings:
+        embedded.append(vocabulary.names)
+        return TextEmbeddings(vocabulary, AXES[: len(vocabulary)])
+
+    background = Vocabulary.from_lines(["a", "b", "c"])
+    assert find_wish(["cat", "dog"], embed, background).background is None
+    wish = find_wish(["rest", "cat"], embed, background)
+    assert (wish.other, wish.text.vocabulary.names) == (0, ["cat"])
+    assert embedded == [["cat", "dog"], ["cat"], ["a", "b", "c"]]
+
+
+def test_training_follows_given_memberships() -> None:
+    X, y = blobs(AXES[0], AXES[1], AXES[2], n=30)
+    partition = np.array([2, 0, 1])[y]
+    memberships = (0.05 + 0.85 * np.eye(3)[partition]).astype(np.float32)
+    model = CgMCR2(3, settings=QUICK | {"consensus_weight": 30})
+    inference = model.fit_source(X, memberships=memberships)
+    np.testing.assert_array_equal(inference.labels, partition)
+    assert inference.probabilities is not None
+    assert abs(inference.probabilities.max(1).mean() - 0.9) < 0.02  # the mean of the largest memberships
+    with pytest.raises(ValueError, match="use the preset auto"):
+        CgMCR2(3, preset="paper").fit_source(X, memberships=memberships)
