@@ -79,7 +79,7 @@ def test_choose_k_counts_groups_once_and_cluster_reuses_its_choice(
 ) -> None:
     choice = choose_clusters(images, tmp_path / "run", encoder="colours")
     monkeypatch.setattr("cgmcr2.estimator.choose_k", None)  # not called again
-    monkeypatch.setattr("cgmcr2.runs.fit.find_groups", None)
+    monkeypatch.setattr("cgmcr2.runs.inputs.find_groups", None)
     result = cluster_images(images, "auto", tmp_path / "run", encoder="colours", settings=QUICK, report=False)
     assert result.choice == choice
 
@@ -92,7 +92,7 @@ def test_an_interrupted_run_with_copies_is_resumed(
         with pytest.raises(KeyboardInterrupt):
             cluster(images, tmp_path / "run")
     assert (tmp_path / "run" / "duplicates.json").exists()
-    monkeypatch.setattr("cgmcr2.runs.fit.find_groups", None)  # not searched again
+    monkeypatch.setattr("cgmcr2.runs.inputs.find_groups", None)  # not searched again
     assert cluster(images, tmp_path / "run").labels.read_bytes() == run.labels.read_bytes()
 
 
