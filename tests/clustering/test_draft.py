@@ -59,7 +59,7 @@ def test_refine_exchanges_the_probabilities_of_both_clusters() -> None:
         (([0, 1], [1]), r"refinement of 2 images has clusters of shape \(1,\)"),
         (([0], [9]), "no cluster 9"),
         (([0], [1], [0.5, 0.5]), "has confidence of shape"),
-        (([11], [1]), "1 of the 1 images are locked"),
+        (([11], [1]), "1 of the 1 images is locked"),
     ],
     ids=["twice", "length", "cluster", "confidence", "locked"],
 )

@@ -67,6 +67,17 @@ def read_names(run: StrPath | RunFolder) -> Names | None:
     return read_json(path, Names, format=FORMAT, advice="repeat cgmcr2 name") if path.is_file() else None
 
 
+def suggested_words(edits: Edits) -> dict[int, list[str]]:
+    """The suggested words of each cluster, best first, for people to choose from; empty if there are none."""
+    try:
+        names = read_names(edits.run)
+    except (OSError, ValueError):  # they are only a help
+        return {}
+    if names is None or names.state not in {edits.state, *(edit.state for edit in edits.log)}:  # of an earlier fit
+        return {}
+    return {entry.cluster: [word for word, _ in entry.words] for entry in names.clusters}
+
+
 def suggest_run_names(
     run: StrPath | RunFolder,
     *,
