@@ -72,6 +72,7 @@ export function refineView(app) {
   }
 
   async function accept() {
+    if (!preview) return; // a second click
     const rows = accepted(), changed = rows.length;
     preview = null;
     running = true;

@@ -34,6 +34,7 @@ export function similarView(app) {
       if (request !== latest) return;
       similarity = new Map(rows.map((row, i) => [row, similarities[i]]));
       grid.setRows(rows);
+      grid.element.focus({ preventScroll: true }); // so that the keys act on the results
     } catch (error) {
       if (request === latest) app.say(error.message, { error: true });
     } finally {
