@@ -265,7 +265,9 @@ def test_confirmed_images_change_only_if_the_person_insists(page: Any, session: 
 def test_learn_from_edits(page: Any, session: Session) -> None:
     """What would move is shown first; a second click on Accept while the first is being saved does nothing."""
     rows = session.snapshot.clustering.rows(0)[:6].tolist()
-    page.run(f"app.edit('batch', {{ edits: [['new', {{ rows: {rows}, name: 'pale' }}], ['lock', {{ rows: {rows} }}]] }})")
+    page.run(
+        f"app.edit('batch', {{ edits: [['new', {{ rows: {rows}, name: 'pale' }}], ['lock', {{ rows: {rows} }}]] }})"
+    )
     page.until("app.data.names.includes('pale')")
     go(page, "refine")
     before = edits(page)

@@ -88,7 +88,9 @@ def test_search_and_suggestions_in_the_browser(browser: Any, run: Path, width: i
         browser.type("something blue")
         browser.press("Enter")
         browser.until("document.querySelectorAll('#view-similar .cell').length > 5")
-        rows = browser.run("[...document.querySelectorAll('#view-similar .cell')].map(cell => Number(cell.dataset.row))")
+        rows = browser.run(
+            "[...document.querySelectorAll('#view-similar .cell')].map(cell => Number(cell.dataset.row))"
+        )
         assert {row % 3 for row in rows[1:6]} == {2}
         browser.run(f"app.select({rows[:4]})")
         browser.press("n")

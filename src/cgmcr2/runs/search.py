@@ -72,17 +72,21 @@ def search_run(
     return SearchResult(rows[kept], similarities[kept])
 
 
-def results_to_cluster(run: StrPath | RunFolder, result: SearchResult, name: str) -> Clustering:
+def results_to_cluster(run: StrPath | RunFolder, result: SearchResult, name: str) -> int:
     """Move the images of a search to the cluster ``name``, a new one if there is none, as one edit.
 
-    Locked images stay where they are.
+    Locked images stay where they are. Returns the number of images that were moved.
     """
     with Edits(run) as edits:
         rows = result.rows[~edits.clustering.locked[result.rows]]
         if not len(rows):
             raise ValueError("All images of the search are locked; unlock them before moving them.")
         exists = name.strip() in (edits.clustering.names[cluster] for cluster in edits.clustering.clusters)
-        return edits.move(rows, name.strip()) if exists else edits.new(rows, name)
+        if exists:
+            edits.move(rows, name.strip())
+        else:
+            edits.new(rows, name)
+        return len(rows)
 
 
 def query_reader(folder: RunFolder, text: StrPath | TextEmbeddings | None = None) -> TextEmbeddings | TextEncoder:
