@@ -23,4 +23,4 @@ class ReadingColours(Colours):
         return np.float32([np.tile(COLOURS[name], 4) + 0.1 for name in names])
 
 
-register_encoder("reading-colours", lambda **_: ReadingColours())
+register_encoder("reading-colours", lambda **_: ReadingColours(), reads_text=True)

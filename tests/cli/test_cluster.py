@@ -82,7 +82,7 @@ def test_clusters_that_start_from_names(photos: Path, tmp_path: Path, capsys: py
         (["--names", "red"], "holds 1 names; give at least 2"),
         (["--names", "red,Red"], "holds a name twice"),
         (["--names", "red,blue", "-k", "3"], "-k and --names exclude each other"),
-        (["--names", "red,blue"], "The encoder colours does not read text; names need an encoder that does"),
+        (["--names", "red,blue"], "The encoder colours does not read text; names need an encoder that reads text"),
         (["--names", "red,blue", "--preset", "paper"], "need the preset auto"),
         (["-k", "3", "--text-embeddings", "words.npz"], "give --names as well"),
     ],

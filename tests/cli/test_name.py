@@ -88,7 +88,7 @@ def test_a_second_encoder_reads(
 ) -> None:
     folder = shutil.copytree(photo_run, tmp_path / "run")
     assert program("name", folder, "--vocabulary", words) == 2
-    assert "The encoder colours does not read text; give an encoder that does" in capsys.readouterr().err
+    assert "The encoder colours does not read text; give an encoder that reads text" in capsys.readouterr().err
     assert program("name", folder, "--vocabulary", words, "--reader", "reading-colours", "--json") == 0
     output = json.loads(capsys.readouterr().out)
     assert output["reader"] == "reading-colours"
@@ -192,4 +192,18 @@ def test_all_clusters_have_names(run: Path, words: Path, capsys: pytest.CaptureF
     for cluster in range(3):
         assert program("edit", run, "rename", cluster, f"mine {cluster}") == 0
     assert program("name", run, "--vocabulary", words, "--apply") == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("0 clusters renamed.")
+    assert capsys.readouterr().out.splitlines()[-1] == "All clusters have names; name them again with --all."
+    assert program("name", run, "--namer", "http://localhost:9") == 0  # nothing to ask, nothing is sent
+    assert "This sends" not in capsys.readouterr().err
+
+
+def test_a_language_model_cannot_see_the_images_of_features(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program("name", fitted, "--namer", "http://localhost:9", "--yes") == 2
+    error = capsys.readouterr().err
+    assert "was fitted on features, so its images are not known" in error
+    assert "This sends" not in error
+
+
+def test_a_file_that_holds_no_embeddings(run: Path, words: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program("name", run, "--text-embeddings", words) == 2
+    assert "cannot be read; give an .npz file with the arrays names and embeddings" in capsys.readouterr().err

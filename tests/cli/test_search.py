@@ -51,6 +51,11 @@ def test_results_become_a_cluster_and_excluded_images_are_left_out(
     assert len(grass) == 5
     assert program("search", run, "green", "-n", 8, "--to-cluster", "grass", "-q") == 0
     assert len(Clustering.load(run).rows("grass")) == 8
+    assert program("edit", run, "lock", *sorted(grass)[:2]) == 0
+    assert program("search", run, "green", "-n", 5, "--to-cluster", "leaves") == 0
+    assert f"{5 - len(set(sorted(grass)[:2]))} images moved to 'leaves'" in capsys.readouterr().out
+    assert program("edit", run, "undo") == 0
+    assert program("edit", run, "unlock", *sorted(grass)[:2]) == 0
     assert program("edit", run, "exclude", *grass) == 0
     capsys.readouterr()
     assert program("search", run, "green", "-n", 15, "--json") == 0

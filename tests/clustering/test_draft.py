@@ -59,7 +59,7 @@ def test_refine_exchanges_the_probabilities_of_both_clusters() -> None:
         (([0, 1], [1]), r"refinement of 2 images has clusters of shape \(1,\)"),
         (([0], [9]), "no cluster 9"),
         (([0], [1], [0.5, 0.5]), "has confidence of shape"),
-        (([11], [1]), "1 of the 1 images are locked"),
+        (([11], [1]), "1 of the 1 images is locked"),
     ],
     ids=["twice", "length", "cluster", "confidence", "locked"],
 )
@@ -96,7 +96,7 @@ def test_edits_keep_the_values_consistent(edits: list[tuple[object, ...]]) -> No
         before, copy = c, c.subset(np.arange(12))
         arguments = [sorted(value) if isinstance(value, set) else value for value in arguments]
         refused = verb not in ("merge", "lock") and c.locked[arguments[0]].any()
-        with pytest.raises(ValueError, match="are locked") if refused else contextlib.nullcontext():
+        with pytest.raises(ValueError, match=r"(is|are) locked") if refused else contextlib.nullcontext():
             c = getattr(c, str(verb))(*arguments)
         assert before == copy
         if verb != "merge":

@@ -13,7 +13,10 @@ import pytest
 
 from cgmcr2 import CgMCR2
 from cgmcr2.runs import fit_features, fit_images
+from cgmcr2.runs.names import suggest_run_names
+from cgmcr2.words import Vocabulary
 
+from .. import reading  # noqa: F401 - registers an encoder that reads text
 from ..colours import QUICK, write_photos
 
 pytest.importorskip("starlette", reason="the explorer needs cgmcr2[web]")
@@ -63,6 +66,15 @@ def fitted(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def reading_run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Finished run on ``photos`` with an encoder that reads text, and suggested names; tests must not change it."""
+    folder = tmp_path_factory.mktemp("reading") / "run"
+    fit_images(CgMCR2(3, settings=QUICK), photos, folder, encoder="reading-colours")
+    suggest_run_names(folder, vocabulary=Vocabulary.from_lines(["red", "green", "blue"]))
+    return folder
+
+
+@pytest.fixture(scope="session")
 def fitted_features(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Finished run on a feature file; tests must not change it."""
     folder = tmp_path_factory.mktemp("features")
@@ -77,9 +89,11 @@ def run(fitted: Path, tmp_path: Path) -> Path:
 
 
 @contextmanager
-def open_client(run: Path, images: Path | None = None, *, host: str = "127.0.0.1", **options: Any) -> Iterator[Client]:
+def open_client(
+    run: Path, images: Path | None = None, text: Path | None = None, *, host: str = "127.0.0.1", **options: Any
+) -> Iterator[Client]:
     """Open a run and yield a client of its explorer."""
-    with Session(run, images) as session:
+    with Session(run, images, text) as session:
         explorer = Explorer(session)
         guard = Guard(explorer.application(), TOKEN, host, 8000, **options)
         with Client(guard, f"{ORIGIN}/{TOKEN}/", raise_server_exceptions=False) as client:

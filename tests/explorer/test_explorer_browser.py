@@ -241,6 +241,49 @@ def test_move_lock_exclude_and_new_cluster_by_keyboard(page: Any, session: Sessi
     assert not session.snapshot.clustering.locked[row]
 
 
+def test_confirmed_images_change_only_if_the_person_insists(page: Any, session: Session) -> None:
+    source, target = page.run("app.data.clusters.slice(0, 2).map(entry => entry.number)")
+    rows = session.snapshot.clustering.rows(source)[:3].tolist()
+    page.run(f"app.edit('lock', {{ rows: [{rows[1]}] }})")
+    go(page, f"cluster-{source}")
+    before = edits(page)
+    page.run(f"app.select({rows})")
+    page.press("m")
+    replace_text(page, page.run(f"app.data.names[{target}]"))
+    page.until("document.querySelector('.message.error')")
+    assert "1 image is confirmed" in page.run("document.querySelector('.message').textContent")
+    assert edits(page) == before
+    page.click(".message button")  # Change anyway
+    wait_for_edit(page, before)
+    assert set(session.snapshot.clustering.labels[rows].tolist()) == {target}
+    assert page.run("app.selection.size") == 0
+    page.press("z", ctrl=True)
+    page.until(f"app.data.labels[{rows[0]}] === {source}")
+    assert session.snapshot.clustering.locked[rows[1]]
+
+
+def test_learn_from_edits(page: Any, session: Session) -> None:
+    """What would move is shown first; a second click on Accept while the first is being saved does nothing."""
+    rows = session.snapshot.clustering.rows(0)[:6].tolist()
+    page.run(
+        f"app.edit('batch', {{ edits: [['new', {{ rows: {rows}, name: 'pale' }}], ['lock', {{ rows: {rows} }}]] }})"
+    )
+    page.until("app.data.names.includes('pale')")
+    go(page, "refine")
+    before = edits(page)
+    page.click("#refine-start")
+    page.until("!document.querySelector('#view-refine .decision').hidden")
+    assert edits(page) == before
+    assert page.run("document.activeElement.id") == "refine-accept"
+    changed = page.run("document.querySelectorAll('.moves .tile').length")
+    assert changed > 0
+    page.run("for (const click of [1, 2]) document.getElementById('refine-accept').click()")
+    wait_for_edit(page, before)
+    page.until("document.querySelector('#view-refine [role=status]').textContent.includes('moved')")
+    assert edits(page) == before + 1
+    assert not page.run("document.getElementById('refine-start').disabled")
+
+
 def test_history_goes_back(page: Any, session: Session) -> None:
     cluster = page.run("app.data.clusters[0].number")
     for name in ("a", "b"):
@@ -451,6 +494,7 @@ VIEWS = (
     "cluster-0",
     "map",
     "review",
+    "refine",
     "images",
     "images-outlier",
     "similar-0",

@@ -64,7 +64,7 @@ def test_a_refused_edit_is_not_logged(folder: Path) -> None:
     with Edits(folder) as edits:
         edits.lock([3])
         for call, message in (
-            (lambda: edits.move([3, 4], 0), "1 of the 2 images are locked"),
+            (lambda: edits.move([3, 4], 0), "1 of the 2 images is locked"),
             (lambda: edits.rename(0, " "), "name of a cluster is empty"),
             (lambda: edits.rename(0, "Cluster 1"), "Two clusters are called"),
             (lambda: edits.rename(0, os.fsdecode(b"caf\xe9")), "is not valid Unicode"),
@@ -272,7 +272,7 @@ def test_a_refinement_is_replayed(folder: Path) -> None:
         verb, arguments = flatten(edits.history.done)[-1]
         assert (verb, arguments["model"], arguments["confidence"]) == ("refine", "refined-1", [0.1235, 1.0])
         assert describe(edits.log[-1]) == "refine 2 images"
-        with pytest.raises(ValueError, match="1 of the 1 images are locked"):
+        with pytest.raises(ValueError, match="1 of the 1 images is locked"):
             edits.refine(edits.fitted.rows(2)[:1], [0])
         assert edits.undo() == edits.fitted.lock(edits.fitted.rows(2))
         assert edits.redo() == refined

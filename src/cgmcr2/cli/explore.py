@@ -28,6 +28,7 @@ Examples:
 def explore(
     run: options.Run,
     images: options.MovedImages = None,
+    text: options.TextFile = None,
     host: Annotated[
         str,
         typer.Option(
@@ -73,7 +74,7 @@ def explore(
             typer.echo(f"Explore {run}: {url}")
         logger.info("Press Ctrl-C to stop. Edits are saved at once.")
 
-    serve(run, images=images, host=host, port=port, browser=browser, on_start=show)
+    serve(run, images=images, text=text, host=host, port=port, browser=browser, on_start=show)
     if any(thread.daemon for thread in threading.enumerate()):  # they compute, and would abort a regular exit
         sys.stdout.flush()
         os._exit(0)

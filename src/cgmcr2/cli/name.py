@@ -102,6 +102,8 @@ def name(
             for s in names.clusters
         ]
         print_json({"run": str(run), "reader": names.reader, "applied": apply, "clusters": clusters})
+    elif not names.clusters:
+        typer.echo("All clusters have names; name them again with --all.")
     else:
         _print(names, clustering)
         suggested = sum(suggestion.name is not None for suggestion in names.clusters)
@@ -110,11 +112,14 @@ def name(
 
 
 def _ask(folder: RunFolder, url: str, model: str | None, images: str | None, rename_all: bool, yes: bool) -> Names:
-    from cgmcr2.runs.namer import Namer, ask_names, sheet_plan
-    from cgmcr2.runs.names import READER_IMAGES
+    from cgmcr2.runs.namer import Namer, ask_names
+    from cgmcr2.runs.names import READER_IMAGES, clusters_to_name, image_catalog
 
     namer = Namer(url, model)
-    sheets = len(sheet_plan(folder, rename_all=rename_all))
+    image_catalog(folder, images)  # an error, if any, before the question
+    sheets = len(clusters_to_name(folder.clustering, rename_all=rename_all))
+    if not sheets:
+        return ask_names(folder, namer, images=images)
     typer.echo(
         f"This sends {count(sheets, 'contact sheet')} with up to {READER_IMAGES} small images of a cluster each to "
         f"{namer.base}.",

@@ -56,8 +56,7 @@ def search(
     folder = RunFolder(run)
     result = search_run(folder, query, image=image, row=row, text=text, count=number)
     clustering = folder.clustering
-    if to_cluster is not None:
-        results_to_cluster(folder, result, to_cluster)
+    moved = 0 if to_cluster is None else results_to_cluster(folder, result, to_cluster)
     results = [
         (clustering.ids[index], clustering.names[clustering.labels[index]], round(float(similarity), 4))
         for index, similarity in zip(result.rows, result.similarities, strict=True)
@@ -70,4 +69,4 @@ def search(
     for path, cluster, similarity in results:
         typer.echo(f"{similarity:.3f}  {cluster.ljust(width)}  {path}")
     if to_cluster is not None:
-        typer.echo(f"{count(len(results), 'image')} moved to {to_cluster!r}; undo it with: cgmcr2 edit {run} undo")
+        typer.echo(f"{count(moved, 'image')} moved to {to_cluster!r}; undo it with: cgmcr2 edit {run} undo")

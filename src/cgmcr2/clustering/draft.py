@@ -264,7 +264,10 @@ class Draft:
         checked = self._rows(rows)
         locked = int(self.locked[checked].sum())
         if locked:
-            raise ValueError(f"{locked:,} of the {len(checked):,} images are locked; unlock them before moving them.")
+            verb, them = ("is", "it") if locked == 1 else ("are", "them")
+            raise ValueError(
+                f"{locked:,} of the {len(checked):,} images {verb} locked; unlock {them} before moving {them}."
+            )
         return checked
 
 

@@ -88,7 +88,9 @@ def load_encoder(name_or_path: str | Path, **options: Any) -> Encoder:
     return _build(name, _factory_for_path(name), (name,), options)
 
 
-def register_encoder(name: str, factory: Factory, *, description: str = "", dim: int | None = None) -> None:
+def register_encoder(
+    name: str, factory: Factory, *, description: str = "", dim: int | None = None, reads_text: bool = False
+) -> None:
     """Register an encoder.
 
     Parameters
@@ -102,6 +104,8 @@ def register_encoder(name: str, factory: Factory, *, description: str = "", dim:
         Text for the list of encoders.
     dim : int, optional
         Number of features.
+    reads_text : bool
+        Whether the encoder also has ``encode_text``.
 
     Examples
     --------
@@ -115,7 +119,8 @@ def register_encoder(name: str, factory: Factory, *, description: str = "", dim:
         )
     if name in _BUILT_IN:
         raise ValueError(f"The name {name} is taken by a built-in encoder: choose another name.")
-    _ENTRIES[name] = _Entry(lambda: factory, description, dim, lambda: (True, ""), "..." if name[-1] == ":" else "")
+    argument = "..." if name[-1] == ":" else ""
+    _ENTRIES[name] = _Entry(lambda: factory, description, dim, lambda: (True, ""), argument, reads_text)
 
 
 def list_encoders() -> list[EncoderInfo]:

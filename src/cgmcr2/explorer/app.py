@@ -67,6 +67,11 @@ class _Similar(msgspec.Struct, forbid_unknown_fields=True):
     count: int = 100
 
 
+class _Search(msgspec.Struct, forbid_unknown_fields=True):
+    text: str
+    count: int = 100
+
+
 class _Export(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     folder: str
@@ -112,6 +117,7 @@ class Explorer:
             "/refine/accept": self.accept,
             "/refine/discard": self.discard,
             "/similar": self.similar,
+            "/search": self.search,
             "/export": self.export,
         }
         routes = [Route(path, endpoint, methods=["GET"]) for path, endpoint in get.items()]
@@ -223,6 +229,10 @@ class Explorer:
             return _json(await self._slowly(self.session.similar_to_file, data, int(count)))
         query = await _body(request, _Similar)
         return _json(await self._slowly(self.session.similar, query.row, query.count))
+
+    async def search(self, request: Request) -> Response:
+        query = await _body(request, _Search)
+        return _json(await self._slowly(self.session.similar_to_text, query.text, query.count))
 
     async def export(self, request: Request) -> Response:
         options = await _body(request, _Export)

@@ -28,6 +28,7 @@ def explore(
     run: StrPath,
     *,
     images: StrPath | None = None,
+    text: StrPath | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
     browser: bool = True,
@@ -39,12 +40,13 @@ def explore(
     ----------
     run : a run folder
     images : location of the images, if they were moved
+    text : file of words with embeddings in the space of the features, to search by text
     host, port : where to listen; port 0 is that of the last start if it is free, otherwise any free one
     browser : whether to open the page in the browser
     on_start : called with the address of the page
     """
     with ExitStack() as stack:
-        session = stack.enter_context(Session(run, images))
+        session = stack.enter_context(Session(run, images, text))
         file = session.run.path / CACHE / "address.json"
         last = read_address(file, base_state(session.edits.fitted))
         listener = stack.enter_context(_listen_again(host, port, last.port))

@@ -16,6 +16,7 @@ import numpy as np
 
 from cgmcr2.clustering.export import Kind, export
 from cgmcr2.clustering.splitting import propose_split
+from cgmcr2.encoders import TextEncoder, list_encoders
 from cgmcr2.features.search import embed_file, most_similar
 from cgmcr2.features.sources import FeatureSource, read_rows
 from cgmcr2.images import Catalog
@@ -25,6 +26,9 @@ from cgmcr2.page.data import headline
 from cgmcr2.report.about import about_values
 from cgmcr2.runs.edits import Edits
 from cgmcr2.runs.folder import RunFolder, StrPath
+from cgmcr2.runs.names import suggested_words
+from cgmcr2.runs.search import embed_query, query_reader
+from cgmcr2.words import TextEmbeddings, load_text_embeddings
 
 from .duplicates import best_image
 from .learning import Learning, StaleStateError
@@ -49,10 +53,12 @@ class Session:
     ----------
     run : a run folder
     images : location of the images, if they were moved
+    text : file of words with embeddings in the space of the features, to search by text
     """
 
-    def __init__(self, run: StrPath, images: StrPath | None = None) -> None:
+    def __init__(self, run: StrPath, images: StrPath | None = None, text: StrPath | None = None) -> None:
         self.run, self.images = RunFolder(run), images
+        self.text = None if text is None else load_text_embeddings(text)
         self._stack = ExitStack()
         self._editing = threading.Lock()
 
@@ -115,6 +121,18 @@ class Session:
     def _has_model(self) -> bool:
         return self.run.model_folder.is_dir()
 
+    @property
+    def _may_read_text(self) -> bool:
+        """Whether searches by text are offered. An encoder in a folder must be loaded to know that it does not read."""
+        if self.text is not None or self.run.info.encoder_name is None:
+            return self.text is not None
+        name = self.run.info.encoder_name.partition("?")[0]
+        return self._has_features and all(info.reads_text for info in list_encoders() if info.name == name)
+
+    @cached_property
+    def _reader(self) -> TextEmbeddings | TextEncoder:
+        return query_reader(self.run, self.text)
+
     @cached_property
     def _fixed_values(self) -> dict[str, Any]:
         """The part of the page's state that edits do not change."""
@@ -130,11 +148,13 @@ class Session:
             "has_map": fitted.embedding is not None,
             "can_refine": self.learning.available,
             "can_embed": info.encoder_name is not None and self._has_features,
+            "can_read": self._may_read_text,
             "note": self.note,
             "stability": info.stability,
             "duplicate_groups": len(self._duplicate_groups),
             "groups": self._duplicate_groups[:MAX_GROUPS],
             "formats": get_args(Kind) if has_images else TABLES,
+            "suggestions": suggested_words(self.edits),
             "errors": self.run.read_errors(),
         }
 
@@ -241,8 +261,18 @@ class Session:
             raise ValueError("An image can only be searched for in runs on images whose features are available.")
         return self._similar(embed_file(data, encoder), count)
 
+    def similar_to_text(self, query: str, count: int) -> dict[str, Any]:
+        """The rows of features most similar to a text."""
+        return self._similar(embed_query(query, self._reader), count)
+
     def _similar(self, query: Any, count: int) -> dict[str, Any]:
-        rows, similarities = most_similar(self._searchable(), query, count)
+        features = self._searchable()
+        if len(query) != features.shape[1]:
+            raise ValueError(
+                f"The query has {len(query)} features, but the images have {features.shape[1]}; both must be embedded "
+                "by the same model."
+            )
+        rows, similarities = most_similar(features, query, count)
         return {"rows": rows.tolist(), "similarities": [round(value, 4) for value in similarities.tolist()]}
 
     def _searchable(self) -> FeatureSource:

@@ -22,7 +22,7 @@ from cgmcr2.words.naming import numbered_name
 
 from .edits import Edits
 from .folder import RunFolder, StrPath
-from .names import READER_IMAGES, Names, has_default_name
+from .names import READER_IMAGES, Names, clusters_to_name, image_catalog
 
 SIDE = 128  # pixels of an image on the contact sheet
 TIMEOUT = 300.0  # seconds for one answer
@@ -100,13 +100,6 @@ def clean_name(text: str) -> str:
     return name.strip(" \"'*.`").strip()[:MAX_NAME].strip()
 
 
-def sheet_plan(run: RunFolder, *, rename_all: bool = False) -> list[int]:
-    """The clusters that would be named by a model: those without a name that someone gave them."""
-    clustering = run.clustering
-    included = [cluster for cluster in clustering.clusters if cluster != clustering.excluded]
-    return [cluster for cluster in included if rename_all or has_default_name(clustering, cluster)]
-
-
 def ask_names(
     run: StrPath | RunFolder, namer: Namer, *, images: StrPath | None = None, rename_all: bool = False
 ) -> Names:
@@ -116,10 +109,11 @@ def ask_names(
     """
     with Edits(run, read_only=True) as edits:
         folder, clustering, state = edits.run, edits.clustering, edits.state
-    clusters = sheet_plan(folder, rename_all=rename_all)
+    catalog = image_catalog(folder, images)
+    clusters = clusters_to_name(clustering, rename_all=rename_all)
     used = Counter(clustering.names[cluster] for cluster in clustering.clusters if cluster not in clusters)
     suggestions = []
-    for cluster, sheet in contact_sheets(clustering, folder.catalog(images), clusters):
+    for cluster, sheet in contact_sheets(clustering, catalog, clusters):
         answer = namer.name(sheet) if sheet is not None else ""
         name = numbered_name(answer, used) if answer else None
         reason = "" if answer else "the model gave no name" if sheet is not None else "its images cannot be read"

@@ -14,7 +14,7 @@ from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.io import default_name
 from cgmcr2.encoders import load_encoder, reads_text
 from cgmcr2.encoders.base import Encoder
-from cgmcr2.images import iter_decoded
+from cgmcr2.images import Catalog, iter_decoded
 from cgmcr2.words import (
     Suggestion,
     TextEmbeddings,
@@ -33,7 +33,7 @@ from .folder import RunFolder, StrPath
 FILE_NAME = "names.json"
 TEXT_CACHE = ".text"  # folder of text embeddings in the run folder; may be deleted at any time
 FORMAT = 1
-READERS = "an encoder that does, such as clip-vit-b-32 (see cgmcr2 encoders)"
+READERS = "an encoder that reads text, such as clip-vit-b-32 (see cgmcr2 encoders)"
 READER_IMAGES = 25  # representatives of each cluster that a second encoder embeds
 
 
@@ -67,6 +67,17 @@ def read_names(run: StrPath | RunFolder) -> Names | None:
     return read_json(path, Names, format=FORMAT, advice="repeat cgmcr2 name") if path.is_file() else None
 
 
+def suggested_words(edits: Edits) -> dict[int, list[str]]:
+    """The suggested words of each cluster, best first, for people to choose from; empty if there are none."""
+    try:
+        names = read_names(edits.run)
+    except (OSError, ValueError):  # they are only a help
+        return {}
+    if names is None or names.state not in {edits.state, *(edit.state for edit in edits.log)}:  # of an earlier fit
+        return {}
+    return {entry.cluster: [word for word, _ in entry.words] for entry in names.clusters}
+
+
 def suggest_run_names(
     run: StrPath | RunFolder,
     *,
@@ -91,6 +102,7 @@ def suggest_run_names(
     with Edits(run, read_only=True) as edits:
         folder, clustering, state = edits.run, edits.clustering, edits.state
     included = [cluster for cluster in clustering.clusters if cluster != clustering.excluded]
+    free = clusters_to_name(clustering, rename_all=rename_all)
     labels = np.where(np.isin(clustering.labels, included), clustering.labels, -1)
     if text is not None:
         name = "text embeddings" if isinstance(text, TextEmbeddings) else str(text)
@@ -106,7 +118,6 @@ def suggest_run_names(
             features = run_features(folder, clustering)
         else:
             features, labels = _embed_representatives(folder, clustering, included, encoder, images)
-    free = [cluster for cluster in included if rename_all or has_default_name(clustering, cluster)]
     taken = [clustering.names[cluster] for cluster in included if cluster not in free]
     suggestions = suggest_names(features, labels, words, clusters=free, taken=taken)
     merges = _merges(clustering)
@@ -138,6 +149,22 @@ def rename_edits(clustering: Clustering, names: dict[int, str]) -> list[tuple[st
     return [("rename", {"cluster": cluster, "name": name}) for cluster, name in (*temporary, *names.items())]
 
 
+def clusters_to_name(clustering: Clustering, *, rename_all: bool = False) -> list[int]:
+    """The clusters without a name that someone gave them, or all that are not excluded."""
+    included = [cluster for cluster in clustering.clusters if cluster != clustering.excluded]
+    return [cluster for cluster in included if rename_all or has_default_name(clustering, cluster)]
+
+
+def image_catalog(folder: RunFolder, images: StrPath | None) -> Catalog:
+    """The images of a run; raise ``ValueError`` if it was fitted on features and they are not given."""
+    if images is None and folder.info.encoder_name is None:
+        raise ValueError(
+            f"{folder.path} was fitted on features, so its images are not known; give them with --images, or "
+            "embeddings of words with --text-embeddings."
+        )
+    return folder.catalog(images)
+
+
 def has_default_name(clustering: Clustering, cluster: int) -> bool:
     """Whether a cluster is called "Cluster 3", and not by a name that someone gave it."""
     return clustering.names[cluster] == default_name(cluster)
@@ -167,12 +194,7 @@ def _embed_representatives(
     folder: RunFolder, clustering: Clustering, clusters: Sequence[int], encoder: Encoder, images: StrPath | None
 ) -> tuple[Float32, Int64]:
     """Features (m, D) by ``encoder`` of up to 25 representative images of each cluster, and their clusters (m,)."""
-    if images is None and folder.info.encoder_name is None:
-        raise ValueError(
-            f"{folder.path} was fitted on features, so a reader cannot look at its images; give the images with "
-            "--images, or embeddings of words with --text-embeddings."
-        )
-    catalog = folder.catalog(images)
+    catalog = image_catalog(folder, images)
     position = {id: index for index, id in enumerate(catalog.ids)}
     label = {
         position[clustering.ids[row]]: cluster

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from cgmcr2.clustering import Clustering
+from cgmcr2.encoders import TextEncoder
 from cgmcr2.features.search import embed_file, most_similar
 from cgmcr2.words import TextEmbeddings, Vocabulary, embed_vocabulary, load_text_embeddings
 from cgmcr2.words.naming import Float32, Int64
 
 from .edits import Edits
 from .folder import RunFolder, StrPath
-from .names import READERS, TEXT_CACHE, load_reader, run_features
+from .names import READERS, load_reader, run_features
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +55,7 @@ def search_run(
     clustering = folder.clustering
     features = run_features(folder, clustering)
     if query is not None:
-        direction = _text_query(folder, query, text)
+        direction = embed_query(query, query_reader(folder, text))
     elif image is not None:
         direction = _image_query(folder, Path(image))
     else:
@@ -71,31 +72,42 @@ def search_run(
     return SearchResult(rows[kept], similarities[kept])
 
 
-def results_to_cluster(run: StrPath | RunFolder, result: SearchResult, name: str) -> Clustering:
+def results_to_cluster(run: StrPath | RunFolder, result: SearchResult, name: str) -> int:
     """Move the images of a search to the cluster ``name``, a new one if there is none, as one edit.
 
-    Locked images stay where they are.
+    Locked images stay where they are. Returns the number of images that were moved.
     """
     with Edits(run) as edits:
         rows = result.rows[~edits.clustering.locked[result.rows]]
         if not len(rows):
             raise ValueError("All images of the search are locked; unlock them before moving them.")
         exists = name.strip() in (edits.clustering.names[cluster] for cluster in edits.clustering.clusters)
-        return edits.move(rows, name.strip()) if exists else edits.new(rows, name)
+        if exists:
+            edits.move(rows, name.strip())
+        else:
+            edits.new(rows, name)
+        return len(rows)
 
 
-def _text_query(folder: RunFolder, query: str, text: StrPath | TextEmbeddings | None) -> Float32:
-    if not query.strip():
-        raise ValueError("The text of the search is empty; describe the images to find.")
+def query_reader(folder: RunFolder, text: StrPath | TextEmbeddings | None = None) -> TextEmbeddings | TextEncoder:
+    """What embeds the texts of searches: given words with embeddings, or the run's encoder, which must read text."""
     if text is not None:
-        words = text if isinstance(text, TextEmbeddings) else load_text_embeddings(text)
-        return np.asarray(words.select([query]).embeddings[0])
-    encoder = load_reader(
+        return text if isinstance(text, TextEmbeddings) else load_text_embeddings(text)
+    encoder: TextEncoder = load_reader(
         folder.info.encoder_name,
         f"search by image or row, give embeddings of words with --text-embeddings, or cluster with {READERS}",
     )
-    words = embed_vocabulary(Vocabulary(((query.strip(),),)), encoder, cache=folder.path / TEXT_CACHE)
-    return np.asarray(words.embeddings[0])
+    return encoder
+
+
+def embed_query(query: str, reader: TextEmbeddings | TextEncoder) -> Float32:
+    """The embedding (D,) of a text."""
+    query = query.strip()
+    if not query:
+        raise ValueError("The text of the search is empty; describe the images to find.")
+    if isinstance(reader, TextEmbeddings):
+        return np.asarray(reader.select([query]).embeddings[0])
+    return np.asarray(embed_vocabulary(Vocabulary(((query,),)), reader).embeddings[0])
 
 
 def _image_query(folder: RunFolder, image: Path) -> Float32:

@@ -139,7 +139,9 @@ def load_text_embeddings(path: str | os.PathLike[str]) -> TextEmbeddings:
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no file {path} of text embeddings.") from None
     except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(f"The text embeddings in {path} cannot be read ({error}); give an .npz file.") from error
+        raise ValueError(
+            f"The text embeddings in {path} cannot be read; give an .npz file with the arrays names and embeddings."
+        ) from error
     if not {"names", "embeddings"} <= arrays.keys():
         raise ValueError(f"The file {path} must contain the arrays names and embeddings, one row for each word.")
     names, embeddings = [str(name) for name in arrays["names"]], np.asarray(arrays["embeddings"], dtype=np.float32)

@@ -6,22 +6,30 @@ import { chooseCluster, askName } from "./choose.js";
 export function selectionBar(app) {
   const { source } = app;
   const rows = () => [...app.selection];
-  const cleared = async (edit) => { if (await edit) app.select([]); };
+
+  // Sends an edit of rows, and clears the selection. Confirmed rows move only if the person insists.
+  function change(verb, args, text) {
+    const send = async (...edit) => { if (await app.edit(...edit, text)) app.select([]); };
+    const locked = args.rows.filter((row) => app.data.locked[row]);
+    if (!locked.length) return send(verb, args);
+    return app.say(`${app.count(locked.length)} ${locked.length === 1 ? "is" : "are"} confirmed, so nothing was changed.`,
+      { error: true, action: { text: "Change anyway", run: () => send("batch", { edits: [["unlock", { rows: locked }], [verb, args]] }) } });
+  }
   const name = (cluster) => `“${app.data.names[cluster]}”`;
 
   const actions = {
     move: async (selected = rows()) => {
       const choice = await chooseCluster(app, `Move ${app.count(selected.length)} to…`, selected);
       if (!choice) return;
-      if (choice.name) cleared(app.edit("new", { rows: selected, name: choice.name }, `${app.count(selected.length)} moved to the new cluster “${choice.name}”.`));
+      if (choice.name) change("new", { rows: selected, name: choice.name }, `${app.count(selected.length)} moved to the new cluster “${choice.name}”.`);
       else if (selected.every((row) => app.data.labels[row] === choice.cluster)) app.say(`${app.count(selected.length)} already in ${name(choice.cluster)}.`);
-      else cleared(app.edit("move", { rows: selected, cluster: choice.cluster }, `${app.count(selected.length)} moved to ${name(choice.cluster)}.`));
+      else change("move", { rows: selected, cluster: choice.cluster }, `${app.count(selected.length)} moved to ${name(choice.cluster)}.`);
     },
     create: async (selected = rows()) => {
       const text = await askName(app, `New cluster of ${app.count(selected.length)}`, "", "Create");
-      if (text !== null) cleared(app.edit("new", { rows: selected, name: text || null }, `${app.count(selected.length)} moved to a new cluster.`));
+      if (text !== null) change("new", { rows: selected, name: text || null }, `${app.count(selected.length)} moved to a new cluster.`);
     },
-    exclude: (selected = rows()) => cleared(app.edit("exclude", { rows: selected }, `${app.count(selected.length)} excluded.`)),
+    exclude: (selected = rows()) => change("exclude", { rows: selected }, `${app.count(selected.length)} excluded.`),
     lock: (selected = rows()) => {
       const unlock = selected.every((row) => app.data.locked[row]);
       return app.edit(unlock ? "unlock" : "lock", { rows: selected }, `${app.count(selected.length)} ${unlock ? "no longer confirmed" : "confirmed"}.`);

@@ -221,7 +221,7 @@ function followHash(keepMessage = false) {
   for (const [other, view] of Object.entries(app.views)) view.element.hidden = other !== name;
   $("intro").hidden = name !== "clusters";
   for (const link of $("nav").children) {
-    const parent = { cluster: "clusters", similar: "images" }[name] ?? name;
+    const parent = { cluster: "clusters", similar: app.data.can_read ? "similar" : "images" }[name] ?? name;
     const current = [`#${parent}`, `#${name}-${argument}`].includes(link.hash) && !(link.hash === "#images" && argument === "outlier");
     if (current) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -293,7 +293,7 @@ async function start() {
     view.element.hidden = true;
     if (name !== "clusters") view.element.querySelector("h2")?.setAttribute("aria-level", 1); // the only heading above it is hidden
     if (view.element.parentElement === null) $("views").append(view.element);
-    const text = name === "images" ? `All ${app.data.item}s` : label;
+    const text = name === "images" ? `All ${app.data.item}s` : name === "similar" && app.data.can_read ? "Search" : label;
     if (text) $("nav").append(el("a", { href: `#${name}`, textContent: text }));
     if (name === "images") $("nav").append(el("a", { href: "#images-outlier", textContent: "Outliers" }));
   }

@@ -70,7 +70,7 @@ export function cardsView(app) {
       return el("div", { className: `strip ${kind}${app.data.has_images ? "" : " text"}` }, ...tiles);
     };
     item.append(el("div", { className: "card-head" }, title, ...tools),
-      el("p", { className: "small", textContent: `${app.count(entry.size)} · ${Math.round(100 * entry.confidence)} % confidence${entry.locked ? ` · ${number(entry.locked)} confirmed` : ""}` }),
+      el("p", { className: "small", textContent: `${app.count(entry.size)} · ${Math.round(100 * entry.confidence)} % confidence${entry.locked ? ` · ${number(entry.locked)}\u00a0confirmed` : ""}` }),
       strip("typical", typical), ...(uncertain.length ? [el("p", { className: "small least", textContent: "least certain" }), strip("uncertain", uncertain)] : []), advice(app, entry));
     return item;
   }

@@ -86,6 +86,7 @@ export function httpSource() {
       body.append("count", String(count));
       return json("similar", { method: "POST", body });
     },
+    search: (text, count = 200) => post("search", { text, count }),
     duplicates: (start, count) => json(`duplicates?start=${start}&count=${count}`),
     export: (options) => post("export", options),
   };

@@ -27,7 +27,7 @@ export function inlineSource() {
     duplicates: async (start, count) => ({
       total: duplicates.length, groups: duplicates.slice(start, start + count).map((rows) => ({ rows, best: null })),
     }),
-    edit: refuse, splitPreview: refuse, levels: refuse, review: refuse, refine: refuse, similar: refuse, export: refuse,
+    edit: refuse, splitPreview: refuse, levels: refuse, review: refuse, refine: refuse, similar: refuse, search: refuse, export: refuse,
   };
 }
 

@@ -35,7 +35,7 @@ export function refineView(app) {
       progress.hidden = true;
       start.disabled = false;
     }
-    element.querySelector("#refine-accept").focus();
+    if (!decision.hidden) element.querySelector("#refine-accept").focus();
   }
 
   function render(message = null) {
@@ -72,14 +72,19 @@ export function refineView(app) {
   }
 
   async function accept() {
+    if (!preview) return; // a second click
     const rows = accepted(), changed = rows.length;
     preview = null;
+    running = true;
+    render("Saving. The model is trained with your edits, so that it also fits new images.");
     try {
       app.replace(await source.acceptRefine(rows));
     } catch (error) {
+      running = false;
       render(error.message);
       return;
     }
+    running = false;
     render(`${app.count(changed)} moved.`);
     app.say(`${app.count(changed)} moved.`, { action: { text: "Undo", run: app.undo } });
     element.querySelector("#refine-title").focus();

@@ -5,7 +5,8 @@ import { $, el } from "./dom.js";
 // Replaces the contents of `title` by an input; `done` is called when it is gone.
 export function renameField(app, title, entry, done) {
   const contents = [...title.childNodes], before = entry.name === `Cluster ${entry.number}` ? "" : entry.name;
-  const input = el("input", { type: "text", className: "rename", value: before, placeholder: entry.name, "aria-label": `New name of ${entry.name}`, autocomplete: "off" });
+  const input = el("input", { type: "text", className: "rename", value: before, placeholder: entry.name, "aria-label": `New name of ${entry.name}`, autocomplete: "off", list: "suggested-names" });
+  const suggestions = el("datalist", { id: "suggested-names" }, ...(app.data.suggestions?.[entry.number] ?? []).map((word) => el("option", { value: word })));
   let busy = false;
 
   function close() {
@@ -39,7 +40,7 @@ export function renameField(app, title, entry, done) {
     else close();
   });
   input.addEventListener("blur", () => save(false));
-  title.replaceChildren(input);
+  title.replaceChildren(input, suggestions);
   input.focus();
   input.select();
 }

@@ -7,12 +7,13 @@ import { picture } from "./tiles.js";
 const BLOCK = 20; // questions asked for at a time
 const FEW = 4; // questions left when more are asked for; their images are loaded ahead
 const PICTURES = 8; // of each cluster
+const ENOUGH = 10; // answers after which an update is recommended
 
 export function reviewView(app) {
   if (!app.source.editable) return null;
   const { source } = app, { item } = app.data;
   const skipped = new Set(), done = []; // done: the answers of this visit, {question, edited}
-  let queue = [], answered = 0, pending = 0, fetching = null, exhausted = false, stale = true;
+  let queue = [], answered = 0, updatedAt = 0, pending = 0, fetching = null, exhausted = false, stale = true;
 
   // ---- elements ----
 
@@ -30,6 +31,7 @@ export function reviewView(app) {
   const title = el("h2", { id: "review-title", tabIndex: -1, textContent: "Review" });
   const element = el("section", { id: "view-review", "aria-labelledby": "review-title" },
     el("div", { className: "head" }, title, el("div", { className: "tools" }, learn)),
+    el("p", { className: "about", textContent: `Which cluster does the ${item} belong to?${app.data.can_refine ? ` After about ${ENOUGH} answers, let the other ${item}s follow.` : ""}` }),
     el("div", { className: "review-progress" }, bar, progress), question, actions, end);
 
   // A click with the mouse leaves no focus behind, so that the space bar always skips.
@@ -44,6 +46,7 @@ export function reviewView(app) {
   }
 
   function update() {
+    updatedAt = answered;
     app.go("refine");
     app.views.refine.start();
   }
@@ -145,6 +148,7 @@ export function reviewView(app) {
     bar.value = reviewed;
     progress.textContent = `${plural(answered, "answer")} in this session · ${number(reviewed)} of ${app.count(n)} confirmed`;
     learn.hidden = !app.views.refine;
+    learn.classList.toggle("primary", answered - updatedAt >= ENOUGH);
     question.hidden = !current;
     end.hidden = Boolean(current);
     end.textContent = exhausted ? `No more ${item}s to review.` : "Looking for the most useful questions…";

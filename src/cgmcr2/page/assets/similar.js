@@ -1,4 +1,4 @@
-// Images that look like one image of the run, or like a file that was dropped on the page.
+// Search: images that look like one image of the run, like a file that was dropped on the page, or like a description.
 
 import { el } from "./dom.js";
 import { makeGrid } from "./grid.js";
@@ -6,26 +6,35 @@ import { picture } from "./tiles.js";
 
 export function similarView(app) {
   if (!app.source.editable) return null;
+  const canRead = app.data.can_read;
   let dropped = null, similarity = new Map(), latest = 0;
   const grid = makeGrid(app, {
     label: `Similar ${app.data.item}s`,
     caption: (row) => [`${Math.round(100 * (similarity.get(row) ?? 0))} % · `, app.name(app.data.labels[row])],
   });
-  const title = el("h2", { id: "similar-title", tabIndex: -1, textContent: `Similar ${app.data.item}s` });
+  const title = el("h2", { id: "similar-title", tabIndex: -1, textContent: canRead ? "Search" : `Similar ${app.data.item}s` });
   const query = el("div", { className: "query" });
   const about = el("p", { className: "about", textContent: "Most similar first, by the cosine of the features." });
-  const element = el("section", { id: "view-similar", "aria-labelledby": "similar-title" }, el("div", { className: "head" }, title), query, about, grid.element);
+  const text = el("input", { id: "search-text", type: "search", placeholder: "Describe what to find", "aria-label": `Describe the ${app.data.item}s to find`, autocomplete: "off" });
+  const form = el("form", { className: "filters", role: "search", hidden: !canRead, onsubmit: (event) => {
+    event.preventDefault();
+    dropped = null;
+    if (text.value.trim()) search(text.value.trim());
+  } }, text, el("button", { type: "submit", className: "primary", textContent: "Search" }));
+  const element = el("section", { id: "view-similar", "aria-labelledby": "similar-title" }, el("div", { className: "head" }, title), form, query, about, grid.element);
 
-  async function search(value, image, name) {
+  // value: a row, a file, or a text
+  async function search(value, ...shown) {
     const request = ++latest;
-    query.replaceChildren(image, el("bdi", { textContent: name }));
+    query.replaceChildren(...shown);
     grid.setRows([]);
     element.setAttribute("aria-busy", "true");
     try {
-      const { rows, similarities } = await app.source.similar(value);
+      const { rows, similarities } = await (typeof value === "string" ? app.source.search(value) : app.source.similar(value));
       if (request !== latest) return;
       similarity = new Map(rows.map((row, i) => [row, similarities[i]]));
       grid.setRows(rows);
+      grid.element.focus({ preventScroll: true }); // so that the keys act on the results
     } catch (error) {
       if (request === latest) app.say(error.message, { error: true });
     } finally {
@@ -57,8 +66,9 @@ export function similarView(app) {
       title.focus({ preventScroll: true });
       if (argument !== "") {
         const row = Number(argument);
-        app.source.ids([row]).then(([id]) => search(row, picture(app, row), id), (error) => app.say(error.message, { error: true }));
-      } else if (dropped) search(dropped, el("img", { src: URL.createObjectURL(dropped), alt: "" }), dropped.name);
+        app.source.ids([row]).then(([id]) => search(row, picture(app, row), el("bdi", { textContent: id })), (error) => app.say(error.message, { error: true }));
+      } else if (dropped) search(dropped, el("img", { src: URL.createObjectURL(dropped), alt: "" }), el("bdi", { textContent: dropped.name }));
+      else if (canRead) text.focus();
       else query.replaceChildren(app.data.can_embed ? "Drop an image on this page to find similar ones." : "Select one first.");
     },
     update() { grid.setRows(grid.rows, true); },

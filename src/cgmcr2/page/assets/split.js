@@ -13,7 +13,8 @@ export function splitDialog(app, cluster) {
   const count = el("output", { textContent: "2" });
   const fewer = button("−", () => preview(m - 1), { "aria-label": "Fewer parts" }), more = button("+", () => preview(m + 1), { "aria-label": "More parts" });
   const accept = button("Split", save, { className: "primary" });
-  const body = el("div", {}, el("p", { className: "field" }, "Parts ", el("span", { className: "segments" }, fewer, more), count), parts,
+  const note = entry.locked ? el("p", { className: "small", textContent: `Confirmed ${app.data.item}s stay in the first part.` }) : null;
+  const body = el("div", {}, el("p", { className: "field" }, "Parts ", el("span", { className: "segments" }, fewer, more), count), note, parts,
     el("p", { className: "dialog-actions" }, button("Cancel", () => dialog.close()), accept));
   const { dialog } = openDialog(`Split “${entry.name}”`, body, { className: "wide" });
   let m = 2, found = [], latest = 0;
