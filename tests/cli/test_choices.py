@@ -23,6 +23,7 @@ from cgmcr2.training import presets
         (choices.Link, export.Link),
         (choices.MapMethod, projection.Method),
         (choices.Engine, Engine),
+        (choices.PretrainMethod, registry.MethodName),
     ],
 )
 def test_choices(option: Any, library: Any) -> None:

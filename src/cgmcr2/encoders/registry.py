@@ -153,7 +153,8 @@ def _build(name: str, factory: Factory, arguments: tuple[str, ...], options: dic
 
         averaged = {key: options[key] for key in ("views", "seed") if key in options and key not in names}
         others = {key: value for key, value in options.items() if key not in averaged}
-        return AveragedViews(_build(name, factory, arguments, others), **averaged)
+        encoder = _build(name, factory, arguments, others)
+        return AveragedViews(encoder, **averaged) if options["views"] != 0 else encoder
     unknown = [key for key in options if key not in names]
     if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         raise ValueError(

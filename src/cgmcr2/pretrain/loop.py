@@ -28,13 +28,13 @@ from cgmcr2.training.log import MetricsFile
 from cgmcr2.training.state_file import StateFiles
 
 from .augment import Augmentation, draw
-from .method import Batch, Loss, Method, spread
+from .method import Batch, Method
 from .registry import method_class, resolve
 from .settings import Settings
 from .state import PretrainState
+from .step import Record, update
 
 Images = npt.NDArray[np.uint8]
-Record = dict[str, Any]
 OnEpoch = Callable[[int, nn.Module], None]
 
 CHECKPOINT_SECONDS = 60.0
@@ -46,8 +46,9 @@ FEW_IMAGES = 1000  # with fewer images, even a simple encoder that was trained o
 
 @dataclasses.dataclass
 class Pretrained:
-    """A trained backbone in evaluation mode, and what it takes to use it."""
+    """A trained method and its backbone, in evaluation mode, and what it takes to use them."""
 
+    model: Method
     backbone: nn.Module
     dim: int  # number of features
     settings: Settings
@@ -105,17 +106,59 @@ def pretrain(
     if group.on_first(lambda: identity) != identity:
         raise ValueError("The processes were given different images or settings; give each of them all images.")
 
+    model, _ = build(method, overrides, n, seed, backbone)
+    return train_method(
+        model,
+        images,
+        settings,
+        identity=identity,
+        seed=seed,
+        device=device,
+        precision=precision,
+        folder=folder,
+        progress=progress,
+        on_epoch=on_epoch,
+        checkpoint_seconds=checkpoint_seconds,
+        group=group,
+    )
+
+
+def build(
+    method: str, overrides: Mapping[str, Any] | None, n: int, seed: int, backbone: nn.Module | None = None
+) -> tuple[Method, Settings]:
+    """The untrained method for n images, and the settings of its training."""
+    settings, options = resolve(method, overrides)
     with torch.random.fork_rng(devices=[]):  # leave the caller's random state alone
         torch.manual_seed(seed)
         network = ResNet18(settings.stem, settings.width) if backbone is None else backbone
-        D = feature_dim(network, settings.size)
         create: Callable[..., Method] = method_class(method)
-        model = create(network, D, n, **options)
+        return create(network, feature_dim(network, settings.size), n, **options), settings
+
+
+def train_method(
+    model: Method,
+    images: Images,
+    settings: Settings,
+    *,
+    identity: dict[str, Any] | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    precision: str = "auto",
+    folder: Path | None = None,
+    progress: bool = False,
+    on_epoch: OnEpoch | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    group: Group = ONE_PROCESS,
+) -> Pretrained:
+    """Train a method in place; ``identity`` names the training in checkpoints. For the rest see ``pretrain``."""
+    n, D = len(images), feature_dim(model.backbone, settings.size)
+    torch_device = choose_device(device)
+    dtype = choose_precision(precision, torch_device, WIDE)
     layout = memory_format(model)
     model = model.to(torch_device, memory_format=layout).train()  # type: ignore[call-overload]
     share_statistics(model, group)
     state = PretrainState.create(model, settings)
-    files = StateFiles(folder, identity, group)
+    files = StateFiles(folder, identity or {}, group)
     state.restore(files)
     augmentation = default_augmentation(settings)
     views = model.augmentations(augmentation)
@@ -137,13 +180,17 @@ def pretrain(
             lr = settings.learning_rate(step, per_epoch, total)
             mine = group.part(len(batch.rows))
             pixels = torch.from_numpy(images[batch.rows[mine]]).to(torch_device)
-            numbers = [draw(len(batch.rows), seed=seed, step=step, view=view)[mine] for view in range(len(views))]
+            sources = [(augment, pixels) for augment in views]
+            for rows in model.companions(batch):
+                sources.append((views[0], torch.from_numpy(images[rows[mine]]).to(torch_device)))
+            numbers = [draw(len(batch.rows), seed=seed, step=step, view=view)[mine] for view in range(len(sources))]
             augmented = [
-                augment(pixels, u).contiguous(memory_format=layout) for augment, u in zip(views, numbers, strict=True)
+                augment(source, u).contiguous(memory_format=layout)
+                for (augment, source), u in zip(sources, numbers, strict=True)
             ]
             with autocast(torch_device, dtype):
                 loss = model.loss(augmented, batch)
-            record = {"step": step, "epoch": step // per_epoch, "lr": lr, **_update(state, loss, lr, batch)}
+            record = {"step": step, "epoch": step // per_epoch, "lr": lr, **update(state, loss, lr, batch)}
             pending.append(record)
             history.append(record)
             _check_finite(history, settings, dtype)
@@ -166,7 +213,8 @@ def pretrain(
                 break
 
     model.eval()
-    return Pretrained(model.backbone, D, settings, augmentation, history, state.step == total, state.spread < COLLAPSED)
+    finished, collapsed = state.step == total, state.spread < COLLAPSED
+    return Pretrained(model, model.backbone, D, settings, augmentation, history, finished, collapsed)
 
 
 def check_images(images: Images, size: int) -> int:
@@ -215,31 +263,6 @@ def feature_dim(backbone: nn.Module, size: int) -> int:
         shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
         raise ValueError(f"The backbone must return features (n, D), but for 2 images it returned {shape}.")
     return features.shape[1]
-
-
-def _update(state: PretrainState, loss: Loss, lr: float, batch: Batch) -> Record:
-    """Take a step and return its metrics; a step with a non-finite loss or gradient is skipped."""
-    model: Method = state.model
-    total = torch.stack(list(loss.terms.values())).sum()
-    state.optimizer.zero_grad(set_to_none=True)
-    total.backward()  # type: ignore[no-untyped-call]
-    trained = [parameter for parameter in model.parameters() if parameter.grad is not None]
-    batch.group.sum_gradients(trained)
-    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(p.grad) for p in trained]))
-    finite = bool(torch.isfinite(total) & torch.isfinite(norm))
-    if finite:
-        for group in state.optimizer.param_groups:
-            group["lr"] = lr
-        state.optimizer.step()
-        model.after_step(batch)
-    values = {"loss": total, **loss.terms, "gradient": norm, "spread": spread(loss.Z)}
-    return {name: _number(value) for name, value in values.items()} | {"finite": finite}
-
-
-def _number(value: Tensor) -> float | None:
-    """A number for JSON, which has no NaN."""
-    number = float(value.detach())
-    return round(number, 6) if np.isfinite(number) else None
 
 
 def _text(value: float | None) -> str:

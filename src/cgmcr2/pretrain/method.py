@@ -62,6 +62,10 @@ class Method(nn.Module):
         """The augmentation of each view; two views by default."""
         return augmentation, augmentation
 
+    def companions(self, batch: Batch) -> list[npt.NDArray[np.int64]]:
+        """Rows (n,) of other images, such as neighbours; their views, by the first augmentation, follow the others."""
+        return []
+
     def loss(self, views: list[Tensor], batch: Batch) -> Loss:
         """The loss of a batch, given its views (b, 3, h, w)."""
         raise NotImplementedError

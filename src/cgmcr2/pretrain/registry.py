@@ -12,9 +12,15 @@ from typing import Any, Literal, get_args
 from .method import Method
 from .settings import Settings
 
-MethodName = Literal["moco-v2", "simclr-tcr"]
+MethodName = Literal["moco-v2", "simclr-tcr", "cc", "gcc", "imc-swav"]
 
-_CLASSES: dict[str, str] = {"moco-v2": "MocoV2", "simclr-tcr": "SimclrTcr"}  # in the module of the same name
+_CLASSES: dict[str, str] = {  # in the module of the same name
+    "moco-v2": "MocoV2",
+    "simclr-tcr": "SimclrTcr",
+    "cc": "ContrastiveClustering",
+    "gcc": "GraphContrastiveClustering",
+    "imc-swav": "InvariantSwav",
+}
 
 
 def method_class(name: str) -> type[Method]:

@@ -1,0 +1,72 @@
+"""Cluster small images from their pixels, and compare with k-means on the pixels.
+
+    python benchmarks/pretrain_clusters.py IMAGES.npz --method cc --set width=8 --set epochs=15 --rows 4000
+
+IMAGES.npz holds ``images`` uint8 (n, s, s, 3), ``labels`` and ``split`` (0 train, 1 test). Split 0 is fitted without
+labels, split 1 is predicted. One line of JSON per curve point goes to standard output, and one with the result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from cgmcr2.evaluation import score_labels
+from cgmcr2.pretrain.estimators import make_clusterer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("images", type=Path)
+    parser.add_argument("--method", default="cc")
+    parser.add_argument("--rows", type=int, help="use only so many images of split 0")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1, help="epochs between points of the curve")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    args = parser.parse_args()
+
+    data = np.load(args.images)
+    images, labels, split = data["images"], data["labels"], data["split"]
+    train, test = np.flatnonzero(split == 0)[: args.rows], np.flatnonzero(split == 1)
+    k = len(np.unique(labels))
+    settings = {name: json.loads(value) for name, _, value in (item.partition("=") for item in args.set)}
+    start = time.process_time()
+
+    def report(predicted: np.ndarray, **fields: object) -> None:
+        scores = score_labels(labels[test], predicted)
+        sizes = np.bincount(predicted, minlength=k) / len(predicted)
+        record = {
+            "method": args.method,
+            "seed": args.seed,
+            **fields,
+            "acc": round(100 * float(scores.acc), 1),
+            "nmi": round(100 * float(scores.nmi), 1),
+            "largest_cluster": round(100 * float(sizes.max()), 1),
+            "clusters": int((sizes > 0).sum()),
+            "cpu_minutes": round((time.process_time() - start) / 60, 2),
+        }
+        print(json.dumps(record), flush=True)
+
+    def on_epoch(epoch: int, model: object) -> None:
+        if epoch % args.every == 0:
+            latest = model.history_[-1] if model.history_ else {}
+            report(model._labels(images[test]), epoch=epoch, loss=latest.get("loss"))
+
+    if args.method == "k-means":
+        pixels = images.reshape(len(images), -1).astype(np.float32) / 255
+        report(KMeans(k, n_init=10, random_state=args.seed).fit(pixels[train]).predict(pixels[test]))
+        return
+    model = make_clusterer(
+        args.method, k, settings=settings, random_state=args.seed, precision="float32", on_epoch=on_epoch
+    )
+    model.fit(images[train])
+    report(model.predict(images[test]), settings=settings, rows=len(train), loss=model.history_[-1]["loss"])
+
+
+if __name__ == "__main__":
+    main()
