@@ -54,8 +54,7 @@ def main() -> None:
 
     def on_epoch(epoch: int, model: object) -> None:
         if epoch % args.every == 0:
-            latest = model.history_[-1] if model.history_ else {}
-            report(model._labels(images[test]), epoch=epoch, loss=latest.get("loss"))
+            report(model._labels(images[test]), epoch=epoch)
 
     if args.method == "k-means":
         pixels = images.reshape(len(images), -1).astype(np.float32) / 255
@@ -65,7 +64,11 @@ def main() -> None:
         args.method, k, settings=settings, random_state=args.seed, precision="float32", on_epoch=on_epoch
     )
     model.fit(images[train])
-    report(model.predict(images[test]), settings=settings, rows=len(train), loss=model.history_[-1]["loss"])
+    losses: dict[int, list[float]] = {}
+    for record in model.history_:
+        losses.setdefault(record["epoch"], []).append(record["loss"])
+    curve = [round(float(np.mean(values)), 3) for values in losses.values()]
+    report(model.predict(images[test]), settings=settings, rows=len(train), loss=curve)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,9 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Cluster ``images``. ``y`` is ignored."""
         images = check_square(images)
         if not 1 <= self.n_clusters <= len(images):
-            raise ValueError(f"n_clusters must be from 1 to the number of images, {len(images)}, not {self.n_clusters}.")
+            raise ValueError(
+                f"n_clusters must be from 1 to the number of images, {len(images)}, not {self.n_clusters}."
+            )
         self.history_: list[dict[str, Any]] = []
         self._fit(images, {"size": images.shape[1], **(self.settings or {})}, seed_from(self.random_state))
         self.labels_ = self._labels(images)

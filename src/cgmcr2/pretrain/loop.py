@@ -283,7 +283,8 @@ def _watch_collapse(state: PretrainState, value: float | None) -> None:
     """Average the spread, and warn once if the embedding has collapsed."""
     was_fine = state.spread >= COLLAPSED
     state.spread += ((value or 0.0) - state.spread) / min(state.step, COLLAPSE_STEPS)
-    if was_fine and state.spread < COLLAPSED and state.step >= COLLAPSE_STEPS:
+    newly = was_fine or state.step == COLLAPSE_STEPS  # before, the mean is over too few steps
+    if newly and state.spread < COLLAPSED and state.step >= COLLAPSE_STEPS:
         warnings.warn(
             f"The embedding has collapsed: its spread is {state.spread:.2g} (1 if it points in all directions), so all "
             "images look the same to the encoder; lower the learning rate, or give more varied images.",
