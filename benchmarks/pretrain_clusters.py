@@ -60,9 +60,8 @@ def main() -> None:
         pixels = images.reshape(len(images), -1).astype(np.float32) / 255
         report(KMeans(k, n_init=10, random_state=args.seed).fit(pixels[train]).predict(pixels[test]))
         return
-    model = make_clusterer(
-        args.method, k, settings=settings, random_state=args.seed, precision="float32", on_epoch=on_epoch
-    )
+    options = {"random_state": args.seed, "precision": "float32", "on_epoch": on_epoch}
+    model = make_clusterer(args.method, k, **options, **settings)
     model.fit(images[train])
     losses: dict[int, list[float]] = {}
     for record in model.history_:

@@ -84,7 +84,7 @@ class CC(ImageClusterer):
 
 
 def nt_xent(A: Tensor, B: Tensor, temperature: float) -> Tensor:
-    """Cross-entropy of finding the counterpart of each row of ``A (m, d)`` and ``B (m, d)`` among the other 2m - 1 rows.
+    """Cross-entropy of finding the counterpart of each row of ``A (m, d)`` and ``B (m, d)`` among all other rows.
 
     >>> round(nt_xent(torch.eye(2), torch.eye(2), 1.0).item(), 3)  # log(e + 2) - 1
     0.551

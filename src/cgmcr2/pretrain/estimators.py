@@ -36,11 +36,15 @@ CLUSTERERS: Mapping[str, type[ImageClusterer]] = _Clusterers()
 
 
 def make_clusterer(name: str, n_clusters: int = 10, **parameters: Any) -> ImageClusterer:
-    """Create an estimator by name.
+    """Create an estimator by name. Parameters that the class does not have are ``settings`` of its training.
 
-    >>> make_clusterer("cc", 3)
-    CC(n_clusters=3)
+    >>> make_clusterer("cc", 3, random_state=1, width=8)
+    CC(n_clusters=3, random_state=1, settings={'width': 8})
     """
     if name not in CLUSTERERS:
         raise ValueError(f"There is no method {name!r} that clusters images; choose from {', '.join(CLUSTERERS)}.")
-    return CLUSTERERS[name](n_clusters, **parameters)
+    kind = CLUSTERERS[name]
+    valid = kind().get_params()
+    settings = {key: value for key, value in parameters.items() if key not in valid}
+    own = {key: value for key, value in parameters.items() if key in valid}
+    return kind(n_clusters, **{"settings": settings or None, **own})

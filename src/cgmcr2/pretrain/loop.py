@@ -179,10 +179,10 @@ def train_method(
             batch = Batch(batches.rows(step), step, seed, group)
             lr = settings.learning_rate(step, per_epoch, total)
             mine = group.part(len(batch.rows))
-            pixels = torch.from_numpy(images[batch.rows[mine]]).to(torch_device)
-            sources = [(augment, pixels) for augment in views]
-            for rows in model.companions(batch):
-                sources.append((views[0], torch.from_numpy(images[rows[mine]]).to(torch_device)))
+            groups = [
+                torch.from_numpy(images[rows[mine]]).to(torch_device) for rows in (batch.rows, *model.companions(batch))
+            ]
+            sources = [*((augment, groups[0]) for augment in views), *((views[0], pixels) for pixels in groups[1:])]
             numbers = [draw(len(batch.rows), seed=seed, step=step, view=view)[mine] for view in range(len(sources))]
             augmented = [
                 augment(source, u).contiguous(memory_format=layout)
