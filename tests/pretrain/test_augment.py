@@ -150,7 +150,9 @@ def test_proportions_of_flip_jitter_and_grey() -> None:
 
     def share(**options: float) -> float:
         view = dataclasses.replace(PLAIN, size=8, **options)
-        return float((view(many, numbers) != view(image, torch.ones(1, NUMBERS) * 0.999)).flatten(1).any(1).float().mean())
+        return float(
+            (view(many, numbers) != view(image, torch.ones(1, NUMBERS) * 0.999)).flatten(1).any(1).float().mean()
+        )
 
     assert share(flip=0.5) == pytest.approx(0.5, abs=0.03)
     assert share(jitter=0.8) == pytest.approx(0.8, abs=0.03)

@@ -35,7 +35,8 @@ def batch_norm(module: BatchNorm, X: Tensor, group: Group) -> Tensor:
         return type(module).forward(module, X)  # the module's own forward may be this function
     if X.dim() == 4:
         rows = batch_norm(module, X.permute(0, 2, 3, 1).flatten(0, 2), group)  # (n height width, h)
-        return rows.view(len(X), *X.shape[2:], X.shape[1]).permute(0, 3, 1, 2)
+        images = rows.view(len(X), *X.shape[2:], X.shape[1]).permute(0, 3, 1, 2)
+        return images.contiguous() if X.is_contiguous() else images  # keep the memory format of X
     with torch.autocast(X.device.type, enabled=False):
         values = X.to(module.weight.dtype)
         mean, variance, n = _statistics(values.detach().double(), group)
