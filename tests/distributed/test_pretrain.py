@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from cgmcr2.distributed import process_group, share_statistics
-from cgmcr2.encoders.resnet import ResNet18
 from cgmcr2.pretrain import Augmentation, Batch, pretrain
 from cgmcr2.pretrain.augment import draw
 from cgmcr2.pretrain.registry import method_class
 
+from ..pretrain.conftest import Small
 from .conftest import Run
 
 N = 7
@@ -29,7 +29,7 @@ def gradients(name: str) -> dict[str, torch.Tensor]:
     """The gradients of a step in float64, and the tensors of the method after it."""
     torch.manual_seed(0)
     method: Any = method_class(name)
-    model = method(ResNet18(3, 2), 16, 50, dim=4).double().train()
+    model = method(Small(), 8, 50, dim=4).double().train()
     with process_group() as group:
         share_statistics(model, group)
         batch = Batch(np.arange(N), step=0, group=group)
@@ -47,8 +47,9 @@ def gradients(name: str) -> dict[str, torch.Tensor]:
 
 def short_training() -> list[dict[str, Any]]:
     with process_group() as group:
-        overrides = {"size": 8, "width": 2, "epochs": 2, "batch_size": 10}
-        trained = pretrain(images(20), "moco-v2", overrides, device="cpu", group=group)
+        overrides = {"size": 8, "epochs": 2, "batch_size": 10}
+        torch.manual_seed(0)
+        trained = pretrain(images(20), "moco-v2", overrides, backbone=Small(), device="cpu", group=group)
     return trained.history
 
 
