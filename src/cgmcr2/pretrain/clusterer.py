@@ -150,9 +150,9 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 def check_square(images: Any) -> Images:
     """``images`` if they are uint8 and square."""
-    images = np.asarray(images)
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] != images.shape[2] or images.shape[3] != 3:
+    array: Images = np.asarray(images)
+    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[1] != array.shape[2] or array.shape[3] != 3:
         raise ValueError(
-            f"images must be uint8 of shape (n, size, size, 3), but are {images.dtype} of shape {images.shape}."
+            f"images must be uint8 of shape (n, size, size, 3), but are {array.dtype} of shape {array.shape}."
         )
-    return images
+    return array

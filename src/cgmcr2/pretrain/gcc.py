@@ -179,5 +179,6 @@ def degrees(nearest: Tensor) -> Tensor:
     """
     n, m = nearest.shape
     rows = torch.arange(n, device=nearest.device).repeat_interleave(m)
-    edges = torch.stack([torch.minimum(rows, nearest.flatten()), torch.maximum(rows, nearest.flatten())]).unique(dim=1)
+    pairs = torch.stack([rows, nearest.flatten()]).sort(0).values
+    edges = pairs.unique(dim=1)  # type: ignore[no-untyped-call]
     return torch.bincount(edges.flatten(), minlength=n).float()

@@ -107,10 +107,13 @@ class SPICE(StagedClusterer):
         with progress_bar(self.head_epochs, desc="Heads", unit="epochs", enabled=self.verbose) as bar:
             for epoch in range(self.head_epochs):
                 order = torch.randperm(n, generator=generator)
-                for rows in order[: n // batch * batch].split(batch):
+                for start in range(0, n - batch + 1, batch):
+                    rows = order[start : start + batch]
                     X, S = (
-                        features(backbone, images, rows, view, device, seed=seed, step=epoch)
-                        for view in (weak(augmentation), strong(augmentation))
+                        features(
+                            backbone, view, images[rows.numpy()], draw(batch, seed=seed, step=epoch, view=start + v)
+                        )
+                        for v, view in enumerate((weak(augmentation), strong(augmentation)))
                     )
                     self._fit_batch(heads, optimizer, X, S, generator)
                 bar.update()
@@ -124,7 +127,8 @@ class SPICE(StagedClusterer):
             U = F.normalize(X, dim=1)
             targets = [prototype_labels(U, head(X).softmax(1), self.center_ratio) for head in heads]
         for _ in range(self.repeats):
-            for part in torch.randperm(len(targets[0][0]), generator=generator).split(128):
+            order = torch.randperm(len(targets[0][0]), generator=generator)
+            for part in torch.split(order, 128):
                 losses = [
                     double_softmax_loss(head(S[rows[part]]), labels[part])
                     for head, (rows, labels) in zip(heads, targets, strict=True)
@@ -162,24 +166,11 @@ class SemiSupervised(ClusteringMethod):
 
 
 @torch.no_grad()
-def features(
-    backbone: nn.Module,
-    images: Images,
-    rows: Tensor,
-    view: Augmentation,
-    device: torch.device,
-    *,
-    seed: int,
-    step: int,
-) -> Tensor:
-    """Features (b, D) of random views of the images ``rows (b,)``."""
-    numbers = draw(len(rows), seed=seed, step=step)
-    return torch.cat(
-        [
-            backbone(view(torch.from_numpy(images[part.numpy()]).to(device), u))
-            for part, u in zip(rows.split(PREDICT_IMAGES), numbers.split(PREDICT_IMAGES), strict=True)
-        ]
-    )
+def features(backbone: nn.Module, view: Augmentation, images: Images, numbers: Tensor) -> Tensor:
+    """Features (n, D) of random views of uint8 ``images`` (n, H, W, 3), given the ``numbers`` of ``draw``."""
+    device = next(backbone.parameters()).device
+    parts = [slice(i, i + PREDICT_IMAGES) for i in range(0, len(images), PREDICT_IMAGES)]
+    return torch.cat([backbone(view(torch.from_numpy(images[part]).to(device), numbers[part])) for part in parts])
 
 
 def prototype_labels(U: Tensor, P: Tensor, center_ratio: float) -> tuple[Tensor, Tensor]:

@@ -48,7 +48,7 @@ class StagedClusterer(ImageClusterer):
         if self.encoder is not None:
             encoder = PretrainedEncoder(Path(self.encoder), device=self.device)
             return copy.deepcopy(encoder._network).requires_grad_(True)
-        shared = {name: settings[name] for name in ("size", "width", "batch_size") if name in settings}
+        shared = {name: value for name, value in settings.items() if name in ("size", "width", "batch_size")}
         model, stage = build(self.pretraining, {**shared, "epochs": self.pretrain_epochs}, len(images), seed)
         return self._train(model, stage, images, seed).backbone
 
