@@ -14,7 +14,7 @@ class Settings:
     """Settings of a pretraining; the defaults are those of the authors of MoCo for CIFAR-10."""
 
     size: int = 32  # side of the images in pixels; larger ones are resized and cropped to the central square
-    width: int = 64  # channels of the first layer of the ResNet-18; 16 takes a tenth of the time
+    width: int = 64  # channels of the first layer of the ResNet-18; 16 takes a sixteenth of the time
     epochs: float = 200.0  # passes over all images
     batch_size: int = 256  # images per step
     optimizer: OptimizerName = "sgd"  # SGD with momentum 0.9, or Adam
