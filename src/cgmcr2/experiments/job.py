@@ -21,10 +21,12 @@ from cgmcr2.baselines import METHODS, make
 from cgmcr2.consensus import ConsensusClustering
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import score_labels
-from cgmcr2.features.sources import FeatureFile, load_feature_file, read_rows
+from cgmcr2.features.sources import FeatureFile, read_rows
+from cgmcr2.pretrain.estimators import CLUSTERERS, make_clusterer
 from cgmcr2.training import PRESETS, Settings, resolve, train
 
 from .choices import Part
+from .image_files import feature_rows, is_image_file, load_input_file
 
 SILHOUETTE_ROWS = 2000  # sample size, because the silhouette compares all pairs of rows
 CONSENSUS = "consensus"  # name of ConsensusClustering, the initial partition of CgMCR² alone
@@ -65,13 +67,13 @@ class Job:
 
 def run_job(job: Job) -> JobResult:
     """Fit, predict and score; save the predicted labels as ``labels/KEY.npy``."""
-    file = load_feature_file(job.features, labels=job.labels)
+    file = load_input_file(job.features, labels=job.labels)
     if job.timing_batch:
         return time_iterations(job, file)
     fit_rows, test_rows, protocol = _select_rows(job, file)
     model = _make_model(job)
-    X = read_rows(file.features, test_rows)
-    X_fit = X if fit_rows is test_rows else read_rows(file.features, fit_rows)
+    X = _read(job, file, test_rows)
+    X_fit = X if fit_rows is test_rows else _read(job, file, fit_rows)
     scored = np.isin(fit_rows, test_rows)  # fitted rows to score; none if the test rows are unseen
     start = time.perf_counter()
     model.fit(X_fit)
@@ -83,7 +85,7 @@ def run_job(job: Job) -> JobResult:
         "seconds": seconds,
         "memory_mb": peak_memory(),
         "clusters": len(np.unique(predicted)),
-        "silhouette": silhouette(X, predicted),
+        "silhouette": silhouette(feature_rows(file, test_rows), predicted),
         "protocol": protocol,
     }
     if file.labels is not None:
@@ -92,6 +94,15 @@ def run_job(job: Job) -> JobResult:
         if job.spectral:
             result["spectral"] = score_labels(classes, model.spectral_labels(X))._asdict()
     return result
+
+
+def _read(job: Job, file: FeatureFile, rows: Int64) -> npt.NDArray[Any]:
+    """The images or features of ``rows`` that the method takes."""
+    if job.method not in CLUSTERERS:
+        return feature_rows(file, rows)
+    if not is_image_file(file):
+        raise ValueError(f"{job.method} clusters images, but {job.features} has features; give an .npz with 'images'.")
+    return np.asarray(file.features[rows])
 
 
 def _select_rows(job: Job, file: FeatureFile) -> tuple[Int64, Int64, str]:
@@ -143,6 +154,8 @@ def _make_model(job: Job) -> Any:
         return CgMCR2(job.n_clusters, preset=job.method, random_state=job.seed, settings=job.settings)
     if job.method == CONSENSUS:
         return ConsensusClustering(job.n_clusters, random_state=job.seed, **job.settings)
+    if job.method in CLUSTERERS:
+        return make_clusterer(job.method, job.n_clusters, random_state=job.seed, **job.settings)
     settings = dict(job.settings)
     if job.method == "tac" and "text" not in settings:
         settings["text"] = text_embeddings(job.features)
@@ -209,8 +222,8 @@ def attempt_job(job: Job) -> JobResult:
 
 
 def method_names() -> list[str]:
-    """Return the names of all methods: the presets of CgMCR2, the consensus alone, then the baselines."""
-    return [*PRESETS, CONSENSUS, *METHODS]
+    """Return the names of all methods: the presets of CgMCR2, the consensus alone, the baselines, those on images."""
+    return [*PRESETS, CONSENSUS, *METHODS, *CLUSTERERS]
 
 
 def main(path: Path) -> None:
