@@ -161,3 +161,12 @@ def test_metrics_hold_the_terms(images: Images, tmp_path: Path) -> None:
     record = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])
     assert record["loss"] == pytest.approx(record["rate"] + record["alignment"], abs=1e-4)
     assert {"step", "epoch", "lr", "gradient", "spread", "finite"} <= set(record)
+
+
+def test_the_views_of_an_image_differ_and_change_with_the_step(images: Images) -> None:
+    network, seen = small(), []
+    network.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].clone()))
+    pretrain(images, "simclr-tcr", {**SHORT, "batch_size": 50, "epochs": 2}, backbone=network, device="cpu")
+    first, second = (x for x in seen if len(x) == 100)  # two views of 50 images in each of two steps
+    assert not torch.equal(first[:50], first[50:])
+    assert not torch.equal(first[:50], second[:50])
