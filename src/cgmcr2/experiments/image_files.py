@@ -51,4 +51,4 @@ def feature_rows(file: FeatureFile, rows: Any) -> npt.NDArray[np.float32]:
     if not is_image_file(file):
         return read_rows(file.features, rows)
     images = np.asarray(file.features[rows])
-    return images.reshape(len(images), -1).astype(np.float32) / 255
+    return images.reshape(len(images), -1).astype(np.float32) / np.float32(255)

@@ -107,10 +107,10 @@ def _read(job: Job, file: FeatureFile, rows: Int64) -> npt.NDArray[Any]:
 
 def _select_rows(job: Job, file: FeatureFile) -> tuple[Int64, Int64, str]:
     """Return the rows to fit, the rows to score (the same object if they are the same) and the protocol."""
-    fit_rows = _limit(file.rows("train"), job.max_rows)
-    test_rows = _limit(file.rows("test"), job.max_rows)
+    fit_rows = limit_rows(file.rows("train"), job.max_rows)
+    test_rows = limit_rows(file.rows("test"), job.max_rows)
     if file.split is None or not len(fit_rows) or not len(test_rows) or job.part == "all":
-        rows = _limit(file.rows("all"), job.max_rows)
+        rows = limit_rows(file.rows("all"), job.max_rows)
         return rows, rows, f"fitted and labelled all rows ({len(rows):,} rows)"
     if job.part == "train":
         return fit_rows, fit_rows, f"fitted and labelled split 0 ({len(fit_rows):,} rows)"
@@ -121,7 +121,7 @@ def _select_rows(job: Job, file: FeatureFile) -> tuple[Int64, Int64, str]:
     return fit_rows, test_rows, protocol
 
 
-def _limit(rows: Int64, max_rows: int) -> Int64:
+def limit_rows(rows: Int64, max_rows: int) -> Int64:
     """Return a fixed random sample of at most ``max_rows`` rows; 0 means no limit."""
     return rows[sample_rows(len(rows), max_rows, np.random.default_rng(0))] if max_rows else rows
 

@@ -14,6 +14,8 @@ QUICK_SETTINGS: dict[str, Any] = {
     "finetune_epochs": "x0.4",
 }
 QUICK_BASELINE_SETTINGS: dict[str, Any] = {"max_steps": "x0.1"}  # of the baselines that train a network
+QUICK_IMAGE_SETTINGS: dict[str, Any] = {"width": 16, "epochs": 5.0}  # of trained encoders and of methods on images
+QUICK_STAGES: dict[str, Any] = {"pretrain_epochs": 5.0, "head_epochs": 3}  # of methods on images that have them
 QUICK_ROWS = 10_000  # maximum number of rows to fit, and to score
 
 

@@ -15,7 +15,8 @@ from cgmcr2.baselines.deep import n_positives
 from cgmcr2.graphs.knn import top_similar
 
 from .augment import Augmentation, draw
-from .clusterer import PREDICT_IMAGES, ClusteringMethod
+from .clusterer import ClusteringMethod
+from .features import view_features
 from .method import Batch, Loss, projection_head
 from .staged import StagedClusterer, stage_seed, strong, weak
 
@@ -110,7 +111,7 @@ class SPICE(StagedClusterer):
                 for start in range(0, n - batch + 1, batch):
                     rows = order[start : start + batch]
                     X, S = (
-                        features(
+                        view_features(
                             backbone, view, images[rows.numpy()], draw(batch, seed=seed, step=epoch, view=start + v)
                         )
                         for v, view in enumerate((weak(augmentation), strong(augmentation)))
@@ -163,14 +164,6 @@ class SemiSupervised(ClusteringMethod):
         weak_logits, strong_logits = (batch.gather(rows) for rows in logits.chunk(2))
         labels = self.labels[torch.from_numpy(batch.rows).to(self.labels.device)]
         return Loss(fixmatch_terms(weak_logits, strong_logits, labels, self.threshold), weak_logits)
-
-
-@torch.no_grad()
-def features(backbone: nn.Module, view: Augmentation, images: Images, numbers: Tensor) -> Tensor:
-    """Features (n, D) of random views of uint8 ``images`` (n, H, W, 3), given the ``numbers`` of ``draw``."""
-    device = next(backbone.parameters()).device
-    parts = [slice(i, i + PREDICT_IMAGES) for i in range(0, len(images), PREDICT_IMAGES)]
-    return torch.cat([backbone(view(torch.from_numpy(images[part]).to(device), numbers[part])) for part in parts])
 
 
 def prototype_labels(U: Tensor, P: Tensor, center_ratio: float) -> tuple[Tensor, Tensor]:

@@ -66,6 +66,7 @@ class PaperTable:
     note: str = ""
     timing_batch: int = 0  # batch size for timing an iteration; 0: no timing
     seeds: int = 3
+    pretrain: str = ""  # method that trains the encoder on the images of a data set without features
 
 
 def list_tables() -> list[PaperTable]:

@@ -18,9 +18,18 @@ from cgmcr2._files import write_text
 from cgmcr2.baselines import METHODS
 from cgmcr2.experiments.choices import LabelSource, TableProtocol
 from cgmcr2.experiments.dataset_features import DatasetFeatures, FeatureLookup, select_datasets
+from cgmcr2.experiments.from_images import Pretraining, stored_name
 from cgmcr2.experiments.job import NO_TEXT_EMBEDDINGS, Job, JobResult, complete_settings, text_embeddings
-from cgmcr2.experiments.overrides import QUICK_BASELINE_SETTINGS, QUICK_ROWS, QUICK_SETTINGS, override
+from cgmcr2.experiments.overrides import (
+    QUICK_BASELINE_SETTINGS,
+    QUICK_IMAGE_SETTINGS,
+    QUICK_ROWS,
+    QUICK_SETTINGS,
+    QUICK_STAGES,
+    override,
+)
 from cgmcr2.experiments.runner import run_missing
+from cgmcr2.pretrain.estimators import CLUSTERERS
 
 from .definition import PaperTable, TableRow
 
@@ -149,13 +158,21 @@ def reproduce_table(
         raise ValueError(f"The number of seeds is {n_seeds}; give at least 1.")
     folder = Path(folder)
     check_output_folder(folder)
-    lookup = FeatureLookup(Path(features), data, download, encoder, progress)
+    method_settings = settings or {}
+    max_rows = rows or (QUICK_ROWS if quick else 0)
+    pretraining = None
+    if table.pretrain:
+        overrides = {**(QUICK_IMAGE_SETTINGS if quick else {}), **method_settings.get(table.pretrain, {})}
+        encoders = folder / "encoders"
+        pretraining = Pretraining(
+            table.pretrain, Path(features), encoders, overrides, max_rows, data, download, progress
+        )
+    lookup = FeatureLookup(Path(features), data, download, encoder, progress, pretraining)
     available, missing = lookup.collect(select_datasets(table.name, table.datasets, only), table.encoder)
     if not available:
         raise FileNotFoundError(f"{' '.join(missing)} There is nothing to run.")
 
-    max_rows = rows or (QUICK_ROWS if quick else 0)
-    run = _TableRun(table, folder, available, n_seeds, protocol, quick, max_rows, settings or {})
+    run = _TableRun(table, folder, available, n_seeds, protocol, quick, max_rows, method_settings)
     jobs = run.jobs()
     unique = {job.key: (job, complete) for cell_jobs in jobs.values() for job, complete in cell_jobs}
     by_seed = sorted(unique.values(), key=lambda item: item[0].seed)  # finish one seed of all cells before the next
@@ -232,6 +249,10 @@ class _TableRun:
         settings = {**row.settings, **self.settings.get(row.method, {})}
         if row.method == "tac" and "text" not in settings and text_embeddings(str(features.path)) is None:
             return f"left out: {NO_TEXT_EMBEDDINGS}"
+        if row.method in CLUSTERERS and features.images is None:
+            return (
+                f"left out: needs the images, {stored_name(features.dataset)}-images.npz beside the features or --data"
+            )
         return row.not_run
 
     def _job(self, row: TableRow, features: DatasetFeatures, seed: int, timing_batch: int = 0) -> IdentifiedJob:
@@ -243,7 +264,11 @@ class _TableRun:
             changes = {name: value for name, value in QUICK_BASELINE_SETTINGS.items() if name in defaults}
             reduced = override(defaults, changes)
             settings = {**settings, **{name: reduced[name] for name in changes}}
+        elif self.quick and row.method in CLUSTERERS:
+            stages = CLUSTERERS[row.method]().get_params()
+            settings = {**QUICK_IMAGE_SETTINGS, **{name: v for name, v in QUICK_STAGES.items() if name in stages}}
         settings = override(settings, self.settings.get(row.method, {}))
+        path = features.images if row.method in CLUSTERERS and features.images else features.path
         options: dict[str, Any] = {
             "n_clusters": features.classes,
             "labels": features.labels,
@@ -253,10 +278,10 @@ class _TableRun:
             "spectral": row.is_cgmcr2 and any(self._labels_by(other) == "spectral" for other in self.table.rows),
             "timing_batch": timing_batch,
         }
-        identity = [features.path.name, features.fit_rows, features.width, options, settings]
+        identity = [path.name, features.fit_rows, features.width, options, settings]
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
         job = Job(
-            str(features.path.resolve()),
+            str(path.resolve()),
             row.method,
             seed,
             settings=settings,
@@ -270,7 +295,7 @@ class _TableRun:
 
 def check_output_folder(folder: Path) -> None:
     """Reject a folder with files other than tables, figures and their runs."""
-    pattern = re.compile(r"(table|figure)-\w+\.\w+|runs\.jsonl|labels|observed|\..*")
+    pattern = re.compile(r"(table|figure)-\w+\.\w+|runs\.jsonl|labels|observed|encoders|\..*")
     others = [path.name for path in folder.iterdir() if not pattern.fullmatch(path.name)] if folder.exists() else []
     if others:
         raise ValueError(f"{folder} holds other files than tables and figures ({others[0]}); choose a new folder.")
