@@ -10,6 +10,9 @@ OPTIONS = {
     "gcc": {"pretext_epochs": 1},
     "imc-swav": {"local_views": 1, "prototypes": 10, "hidden_dim": 8},
     "spice": {"pretrain_epochs": 1, "head_epochs": 1, "n_heads": 2, "repeats": 1},
+    "scan-images": {"pretrain_epochs": 1, "scan_epochs": 1},
+    "nmce-images": {"pretrain_epochs": 1, "head_epochs": 1, "hidden_dim": 8, "embedding_dim": 4},
+    "mlc-images": {"pretrain_epochs": 1, "head_epochs": 1, "hidden_dim": 8, "embedding_dim": 4},
 }
 
 

@@ -14,6 +14,9 @@ _CLASSES = {
     "gcc": "gcc.GCC",
     "imc-swav": "imc_swav.IMCSwAV",
     "spice": "spice.SPICE",
+    "scan-images": "scan_images.ImageSCAN",
+    "nmce-images": "nmce_images.ImageNMCE",
+    "mlc-images": "nmce_images.ImageMLC",
 }
 
 

@@ -18,7 +18,7 @@ from .augment import Augmentation, draw
 from .clusterer import ClusteringMethod
 from .features import view_features
 from .method import Batch, Loss, projection_head
-from .staged import StagedClusterer, stage_seed, strong, weak
+from .staged import StagedClusterer, seeded, stage_seed, strong, weak
 
 if TYPE_CHECKING:
     from .loop import Images
@@ -100,8 +100,7 @@ class SPICE(StagedClusterer):
         device = next(backbone.parameters()).device
         generator = torch.Generator().manual_seed(seed)
         n, D = len(images), backbone(torch.zeros(2, 3, stage.size, stage.size, device=device)).shape[1]
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             heads = [projection_head(D, D, self.n_clusters).to(device) for _ in range(self.n_heads)]
         optimizer = Adam([p for head in heads for p in head.parameters()], lr=0.005)
         batch = min(n, self.head_batch)

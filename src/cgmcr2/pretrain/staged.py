@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -88,3 +90,19 @@ def strong(augmentation: Augmentation) -> StrongAugmentation:
 def stage_seed(seed: int, stage: int) -> int:
     """Seed of a stage."""
     return mix(seed, stage) % 2**31
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Context in which torch's generator on the CPU, which initialises layers, is seeded."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def seeded_linear(backbone: nn.Module, size: int, k: int, seed: int) -> nn.Linear:
+    """A linear head with k outputs for the features of images with ``size`` pixels per side."""
+    from .loop import feature_dim
+
+    with seeded(seed):
+        return nn.Linear(feature_dim(backbone, size), k).to(next(backbone.parameters()).device)
