@@ -13,6 +13,9 @@ SETTINGS = {
     "gcc": {**TINY, "pretext_epochs": 0},
     "imc-swav": {**TINY, "local_views": 0, "prototypes": 8, "hidden_dim": 8},
     "spice": {**TINY, "pretrain_epochs": 1, "head_epochs": 1, "n_heads": 1, "repeats": 1},
+    "scan-images": {**TINY, "pretrain_epochs": 1, "scan_epochs": 1},
+    "nmce-images": {**TINY, "pretrain_epochs": 1, "head_epochs": 1, "hidden_dim": 8},
+    "mlc-images": {**TINY, "pretrain_epochs": 1, "head_epochs": 1, "hidden_dim": 8},
     "paper": {"hidden_dim": 8, "embedding_dim": 4, "batch_size": 16, "warmup_epochs": 1, "finetune_epochs": 1},
 }
 
@@ -30,7 +33,7 @@ def folder(tmp_path):
 
 def test_table_4_runs_from_images_to_the_table(folder, tmp_path):
     table = load_table("table-4")
-    kept = ("k-means", "CC", "GCC", "IMC-SwAV", "SPICE", "CgMCR²")
+    kept = ("k-means", "CC", "GCC", "IMC-SwAV", "SPICE", "SCAN", "NMCE", "MLC", "CgMCR²")
     table = dataclasses.replace(table, rows=tuple(row for row in table.rows if row.label in kept))
     options = {"only": ["cifar10"], "seeds": 1, "settings": SETTINGS, "in_process": True}
     result = reproduce_table(table, folder, tmp_path / "out", **options)
