@@ -18,7 +18,7 @@ from ..pretrain.conftest import Small
 from .conftest import Run
 
 N = 7
-METHODS = ("moco-v2", "simclr-tcr")
+METHODS = ("moco-v2", "simclr-tcr", "cc", "gcc", "imc-swav")
 
 
 def images(n: int) -> np.ndarray[Any, Any]:
@@ -34,9 +34,14 @@ def gradients(name: str) -> dict[str, torch.Tensor]:
         share_statistics(model, group)
         batch = Batch(np.arange(N), step=0, group=group)
         part = group.part(N)
-        pixels = torch.from_numpy(images(N)[part])
+        if name == "gcc":
+            model.nearest[:N] = (torch.arange(N)[:, None] + torch.arange(1, 6)) % N
         augment = Augmentation(size=8)
-        views = [augment(pixels, draw(N, seed=0, step=0, view=view)[part]).double() for view in range(2)]
+        sources = [images(N)[rows[part]] for rows in (batch.rows, batch.rows, *model.companions(batch))]
+        views = [
+            augment(torch.from_numpy(pixels), draw(N, seed=0, step=0, view=view)[part]).double()
+            for view, pixels in enumerate(sources)
+        ]
         loss = model.loss(views, batch)
         torch.stack(list(loss.terms.values())).sum().backward()
         group.sum_gradients([p for p in model.parameters() if p.grad is not None])

@@ -40,12 +40,24 @@ def run(images: Images, method: str, folder: Path | None = None, killed_after: i
         if epoch == killed_after:
             raise Killed
 
+    options = {
+        "gcc": {"pretext_epochs": 1, "every": 1},
+        "imc-swav": {"hidden_dim": 8, "prototypes": 20, "local_views": 1},
+    }
+    overrides = {**SHORT, **options.get(method, {})}
     return pretrain(
-        images, method, SHORT, backbone=small(), device="cpu", folder=folder, on_epoch=on_epoch, checkpoint_seconds=0
+        images,
+        method,
+        overrides,
+        backbone=small(),
+        device="cpu",
+        folder=folder,
+        on_epoch=on_epoch,
+        checkpoint_seconds=0,
     )
 
 
-@pytest.mark.parametrize("method", ["moco-v2", "simclr-tcr"])
+@pytest.mark.parametrize("method", ["moco-v2", "simclr-tcr", "cc", "gcc", "imc-swav"])
 def test_a_killed_run_resumes_bit_for_bit(images: Images, method: str, tmp_path: Path) -> None:
     whole = run(images, method, tmp_path / "whole")
     (tmp_path / "killed").mkdir()
