@@ -16,12 +16,14 @@ OPTIONS = {
 }
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*too few to train")
+
+
 @pytest.fixture(scope="module")
 def images():
     return np.random.default_rng(0).integers(0, 256, (32, 8, 8, 3), np.uint8)
 
 
-@pytest.mark.filterwarnings("ignore:.*too few to train")
 @pytest.mark.parametrize("name", CLUSTERERS)
 def test_fit_predict_and_seed(name, images):
     model = make_clusterer(name, 3, **TINY, **OPTIONS[name])
@@ -51,5 +53,12 @@ def test_errors_name_the_problem(images):
         make_clusterer("cc", 33).fit(images)
     with pytest.raises(ValueError, match="no setting 'widht' of cc; did you mean 'width'"):
         make_clusterer("cc", 3, widht=8).fit(images)
+    with pytest.raises(ValueError, match=r"shape \(n, 16, 16, 3\), but are uint8 of shape \(32, 8, 8, 3\)"):
+        make_clusterer("cc", 3, size=16).fit(images)
     with pytest.raises(ValueError, match="no setting 'widht' of spice"):
         make_clusterer("spice", 3, widht=8).fit(images)
+
+
+def test_few_images_are_reported(images):
+    with pytest.warns(UserWarning, match="32 images are too few"):
+        make_clusterer("cc", 3, **TINY).fit(images)

@@ -81,13 +81,17 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, images: Images, y: Any = None) -> Self:
         """Cluster ``images``. ``y`` is ignored."""
+        from .loop import check_images
+
         images = check_square(images)
         if not 1 <= self.n_clusters <= len(images):
             raise ValueError(
                 f"n_clusters must be from 1 to the number of images, {len(images)}, not {self.n_clusters}."
             )
+        settings = {"size": images.shape[1], **(self.settings or {})}
+        check_images(images, settings["size"])
         self.history_: list[dict[str, Any]] = []
-        self._fit(images, {"size": images.shape[1], **(self.settings or {})}, seed_from(self.random_state))
+        self._fit(images, settings, seed_from(self.random_state))
         self.labels_ = self._labels(images)
         return self
 
