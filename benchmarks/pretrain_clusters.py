@@ -12,12 +12,13 @@ import argparse
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans
 
 from cgmcr2.evaluation import score_labels
-from cgmcr2.pretrain.estimators import make_clusterer
+from cgmcr2.pretrain import ImageClusterer, make_clusterer
 
 
 def main() -> None:
@@ -37,7 +38,7 @@ def main() -> None:
     settings = {name: json.loads(value) for name, _, value in (item.partition("=") for item in args.set)}
     start = time.process_time()
 
-    def report(predicted: np.ndarray, **fields: object) -> None:
+    def report(predicted: np.ndarray[Any, Any], **fields: object) -> None:
         scores = score_labels(labels[test], predicted)
         sizes = np.bincount(predicted, minlength=k) / len(predicted)
         record = {
@@ -52,7 +53,7 @@ def main() -> None:
         }
         print(json.dumps(record), flush=True)
 
-    def on_epoch(epoch: int, model: object) -> None:
+    def on_epoch(epoch: int, model: ImageClusterer) -> None:
         if epoch % args.every == 0:
             report(model._labels(images[test]), epoch=epoch)
 
