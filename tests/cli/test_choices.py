@@ -10,6 +10,7 @@ from cgmcr2 import _device
 from cgmcr2.cli import choices
 from cgmcr2.clustering import export
 from cgmcr2.features.extract import Engine
+from cgmcr2.pretrain import registry
 from cgmcr2.report import projection
 from cgmcr2.training import presets
 
@@ -23,6 +24,7 @@ from cgmcr2.training import presets
         (choices.Link, export.Link),
         (choices.MapMethod, projection.Method),
         (choices.Engine, Engine),
+        (choices.PretrainMethod, registry.MethodName),
     ],
 )
 def test_choices(option: Any, library: Any) -> None:

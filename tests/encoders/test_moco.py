@@ -128,38 +128,26 @@ def test_features_equal_those_of_the_network(plain: Path, images: list[Image.Ima
 def test_imagenet_variant_uses_224_pixels(tmp_path: Path, images: list[Image.Image]) -> None:
     encoder = MocoEncoder(save(random_state(7), tmp_path / "a.pth"), device="cpu")
     assert encoder.image_size == 224
-    assert encoder.preprocess(images[0]).shape == (1, 224, 224, 3)
+    assert encoder.preprocess(images[0]).shape == (224, 224, 3)
     features = encoder.encode(np.stack([encoder.preprocess(image) for image in images[:2]]))
     assert features.shape == (2, 512)
     assert not np.allclose(features[0], features[1])
 
 
 def test_features_do_not_depend_on_the_batch(plain: Path, images: list[Image.Image]) -> None:
-    encoder = MocoEncoder(plain, views=2, device="cpu")
+    encoder = load_encoder(plain, views=2, device="cpu")
     batch = np.stack([encoder.preprocess(image) for image in images[:3]])
     together = encoder.encode(batch)
     alone = np.concatenate([encoder.encode(batch[i : i + 1]) for i in range(3)])
     np.testing.assert_allclose(alone, together, rtol=1e-5, atol=1e-6)
 
 
-def test_views_are_averaged_and_reproducible(plain: Path, images: list[Image.Image]) -> None:
-    one, two = MocoEncoder(plain, device="cpu"), MocoEncoder(plain, views=2, device="cpu")
-    pixels = two.preprocess(images[0])
-    assert pixels.shape == (2, 32, 32, 3)
-    assert not np.array_equal(pixels[0], pixels[1])
-    np.testing.assert_array_equal(two.preprocess(images[0]), pixels)
-    mean = one.encode(pixels[:, None]).mean(0)
-    np.testing.assert_allclose(two.encode(pixels[None])[0], mean, rtol=1e-5, atol=1e-6)
-    assert len({one.fingerprint, two.fingerprint, MocoEncoder(plain, views=2, seed=1).fingerprint}) == 3
-
-
-def test_export_module_gives_the_features_without_views(plain: Path, images: list[Image.Image]) -> None:
+def test_export_module_gives_the_features(plain: Path, images: list[Image.Image]) -> None:
     encoder = MocoEncoder(plain, device="cpu")
     batch = np.stack([encoder.preprocess(image) for image in images[:2]])
     module = encoder.export_module()
     assert module is not None
-    np.testing.assert_allclose(module(torch.from_numpy(batch[:, 0])), encoder.encode(batch), rtol=1e-4, atol=1e-5)
-    assert MocoEncoder(plain, views=2, device="cpu").export_module() is None
+    np.testing.assert_allclose(module(torch.from_numpy(batch)), encoder.encode(batch), rtol=1e-4, atol=1e-5)
 
 
 def test_name_loads_the_same_encoder(plain: Path) -> None:
@@ -199,8 +187,3 @@ def test_files_that_are_not_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "empty.pth").touch()
     with pytest.raises(ValueError, match="cannot be loaded"):
         MocoEncoder(tmp_path / "empty.pth")
-
-
-def test_negative_number_of_views_is_refused(plain: Path) -> None:
-    with pytest.raises(ValueError, match="views=-1"):
-        MocoEncoder(plain, views=-1)

@@ -95,7 +95,7 @@ def test_file_that_is_not_an_encoder(tmp_path: Path) -> None:
 def test_unknown_options_are_refused() -> None:
     with pytest.raises(ValueError, match="bundled has no option siez: its options are size, device, weights"):
         load_encoder("bundled", siez=160)
-    with pytest.raises(ValueError, match="moco: has no option checkpoint: its options are views, seed, device"):
+    with pytest.raises(ValueError, match="moco: has no option checkpoint: its options are device, views"):
         load_encoder("moco:a.pth", checkpoint="b.pth")
     with pytest.raises(ValueError, match="clip-vit-l-14 has no option size: its options are device, precision"):
         load_encoder("clip-vit-l-14?size=160")

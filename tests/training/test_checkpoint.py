@@ -119,7 +119,7 @@ def test_a_full_disk_is_reported_as_such(small: Settings, tmp_path: Path, monkey
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr("cgmcr2.training.checkpoint.save_file", full)
+    monkeypatch.setattr("cgmcr2.training.state_file.save_file", full)
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage._replace(free=0))
     with pytest.raises(OSError, match="No space left on device") as error:
         checkpoints.save(state(small, seed=1))

@@ -17,6 +17,7 @@ Link = Literal["copy", "hardlink", "symlink"]
 MapMethod = Literal["auto", "pca", "tsne", "umap"]
 Engine = Literal["local", "ray"]
 StoredType = Literal["float32", "float16"]
+PretrainMethod = Literal["moco-v2", "simclr-tcr", "cc", "gcc", "imc-swav"]
 
 
 def metavar(choices: Any) -> str:

@@ -32,7 +32,7 @@ def compare(
         Path,
         typer.Argument(
             metavar="FEATURES",
-            help="Feature file (.npy, .npz, .pt, .parquet), feature store, or name of a data set.",
+            help="Feature file (.npy, .npz, .pt, .parquet), .npz of images, feature store, or name of a data set.",
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Output folder; resumes if it exists.")],

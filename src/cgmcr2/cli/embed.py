@@ -43,6 +43,7 @@ def embed(
         Path, typer.Option("-o", "--output", metavar="DIR", help="Feature store; an existing one is updated.")
     ],
     encoder: options.Encoder = None,
+    views: options.Views = None,
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", metavar="N", help="Images per batch.  [default: automatic]")
     ] = None,
@@ -88,7 +89,7 @@ def embed(
     from cgmcr2.features import extract
 
     catalog, dataset = open_images(source, data, download=download, exclude=[output])
-    model = load_encoder(options.encoder_name(encoder))
+    model = load_encoder(options.encoder_name(encoder, views))
     start = time.perf_counter()
     store = extract(
         catalog,

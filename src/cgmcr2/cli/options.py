@@ -42,11 +42,12 @@ def _set_verbose(verbose: bool) -> bool:
     return verbose
 
 
-def encoder_name(names: list[str] | None) -> str:
-    """The name of the encoder that ``--encoder`` asks for; several are joined to one."""
-    from cgmcr2.encoders.registry import SEPARATOR
+def encoder_name(names: list[str] | None, views: int | None = None) -> str:
+    """The name of the encoder that ``--encoder`` and ``--views`` ask for; several are joined to one."""
+    from cgmcr2.encoders.registry import SEPARATOR, add_option
 
-    return SEPARATOR.join(names or ["bundled"])
+    name = SEPARATOR.join(names or ["bundled"])
+    return name if views is None else add_option(name, "views", views)
 
 
 Clusters = Annotated[
@@ -85,6 +86,15 @@ Encoder = Annotated[
         "--encoder",
         metavar="NAME",
         help="Image encoder; cgmcr2 encoders lists the names. Repeat it to combine several.  [default: bundled]",
+    ),
+]
+Views = Annotated[
+    int | None,
+    typer.Option(
+        "--views",
+        metavar="N",
+        min=1,
+        help="Average the features of N augmented views of each image.  [default: the image itself]",
     ),
 ]
 Preset = Annotated[

@@ -40,7 +40,7 @@ def read_parameters(
     them.
     """
     values = _read_config(config) if config else {}
-    values |= _sort_names(dict(map(_parse_setting, settings or [])), values.get("settings"))
+    values |= _sort_names(dict(map(parse_setting, settings or [])), values.get("settings"))
     options = {"preset": preset, "random_state": seed, "precision": precision}
     values |= {name: value for name, value in options.items() if value is not None}
     if clusters is not None:
@@ -81,7 +81,8 @@ def parse_value(text: str) -> Any:
         return text
 
 
-def _parse_setting(item: str) -> tuple[str, Any]:
+def parse_setting(item: str) -> tuple[str, Any]:
+    """Return name and value of ``NAME=VALUE``."""
     name, equals, value = item.partition("=")
     if not equals:
         raise ValueError(f"--set {item} has no value; write --set NAME=VALUE.")

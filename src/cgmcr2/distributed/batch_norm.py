@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -9,9 +10,20 @@ from torch import Tensor, nn
 
 from .group import Group
 
+BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d
 
-def batch_norm(module: nn.BatchNorm1d, X: Tensor, group: Group) -> Tensor:
+
+def share_statistics(module: nn.Module, group: Group) -> None:
+    """Make every BatchNorm in ``module`` use the statistics of the whole batch of ``group``."""
+    for layer in module.modules() if group.size > 1 else ():
+        if isinstance(layer, BatchNorm):
+            layer.forward = functools.partial(batch_norm, layer, group=group)  # type: ignore[method-assign]
+
+
+def batch_norm(module: BatchNorm, X: Tensor, group: Group) -> Tensor:
     """Apply ``module`` to ``X (n, h)``, this process's part of a batch, with the statistics of the whole batch.
+
+    ``X`` may also be a part of a batch of images (n, h, height, width).
 
     Torch's ``SyncBatchNorm`` does the same on GPUs only.
 
@@ -20,7 +32,11 @@ def batch_norm(module: nn.BatchNorm1d, X: Tensor, group: Group) -> Tensor:
     [-0.99..., 0.99...]
     """
     if group.size == 1 or not module.training:
-        return module(X)  # type: ignore[no-any-return]
+        return type(module).forward(module, X)  # the module's own forward may be this function
+    if X.dim() == 4:
+        rows = batch_norm(module, X.permute(0, 2, 3, 1).flatten(0, 2), group)  # (n height width, h)
+        images = rows.view(len(X), *X.shape[2:], X.shape[1]).permute(0, 3, 1, 2)
+        return images.contiguous() if X.is_contiguous() else images  # keep the memory format of X
     with torch.autocast(X.device.type, enabled=False):
         values = X.to(module.weight.dtype)
         mean, variance, n = _statistics(values.detach().double(), group)
@@ -49,7 +65,7 @@ def _statistics(X: Tensor, group: Group) -> tuple[Tensor, Tensor, float]:
 
 
 @torch.no_grad()
-def _update_running_statistics(module: nn.BatchNorm1d, mean: Tensor, variance: Tensor) -> None:
+def _update_running_statistics(module: BatchNorm, mean: Tensor, variance: Tensor) -> None:
     assert module.running_mean is not None
     assert module.running_var is not None
     assert module.num_batches_tracked is not None

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import math
 import pickle
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
-from PIL import Image
 
-from cgmcr2.encoders.augmentation import MAX_ASPECT_RATIO, MIN_CROP_AREA, image_rng, random_view
 from cgmcr2.encoders.fingerprint import fingerprint_of, weights_digest
 from cgmcr2.encoders.hub import first_line
-from cgmcr2.encoders.preprocessing import Preprocessing
+from cgmcr2.encoders.preprocessing import CIFAR_MEAN, CIFAR_STD, Preprocessing
 from cgmcr2.encoders.resnet import DIM, ResNet18
-from cgmcr2.encoders.torch_encoder import EncoderModule, TorchEncoder
+from cgmcr2.encoders.torch_encoder import TorchEncoder
 
-_CIFAR = Preprocessing(resize=32, crop=32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010))
+_CIFAR = Preprocessing(resize=32, crop=32, mean=CIFAR_MEAN, std=CIFAR_STD)
 _IMAGENET = Preprocessing()
 
 # prefixes of momentum (EMA) copies of the encoder, such as MoCo's encoder_k
@@ -41,62 +36,31 @@ class MocoEncoder(TorchEncoder):
     ----------
     checkpoint : str or Path
         File of a PyTorch or safetensors checkpoint.
-    views : int
-        Number of augmented views whose features are averaged; 0 encodes the image without augmentation. The paper
-        averages two views.
-    seed : int
-        Seed of the augmentation. The views depend only on the pixels and the seed.
     device : str
         Device, or ``"auto"``.
     """
 
     dim = DIM
 
-    def __init__(self, checkpoint: str | Path, *, views: int = 0, seed: int = 0, device: str = "auto") -> None:
-        if views < 0:
-            raise ValueError(f"The number of augmented views must be 0 (no augmentation) or more, got views={views}.")
+    def __init__(self, checkpoint: str | Path, *, device: str = "auto") -> None:
         path = Path(checkpoint)
         weights = read_backbone(path)
         stem = int(weights["conv1.weight"].shape[-1])
         super().__init__(_CIFAR if stem == 3 else _IMAGENET, device)
-        self._views, self._seed = views, seed
         self._network = _build_network(weights, stem, path).to(self._device)
-        if views:  # large enough that the smallest crop is not enlarged
-            self.image_size = math.ceil(self._preprocessing.crop / math.sqrt(MIN_CROP_AREA / MAX_ASPECT_RATIO))
-        options = [f"views={views}"] * (views > 0) + [f"seed={seed}"] * (views > 0 and seed != 0)
-        self.name = f"moco:{path.resolve()}" + ("?" + "&".join(options) if options else "")
+        self.name = f"moco:{path.resolve()}"
         floats = [tensor for tensor in self._network.state_dict().values() if tensor.is_floating_point()]
         self.fingerprint = fingerprint_of(
             network="resnet18",
             weights=weights_digest(floats),
             preprocessing=self._preprocessing.as_dict(),
-            views=views,
-            seed=seed if views else 0,
+            views=0,  # part of the fingerprint of existing stores
+            seed=0,
         )
-
-    def preprocess(self, image: Image.Image) -> npt.NDArray[np.uint8]:
-        """Convert an RGB image to uint8 of shape (max(1, views), h, w, 3): the augmented views, or the image itself."""
-        if not self._views:
-            return super().preprocess(image)[None]
-        rng = image_rng(image, self._seed)
-        size = self._preprocessing.crop
-        return np.stack([np.asarray(random_view(image, size, rng)) for _ in range(self._views)])
-
-    @property
-    def _input_shape(self) -> tuple[int, ...]:
-        return (max(1, self._views), *self._preprocessing.shape)
-
-    def _forward(self, batch: npt.NDArray[Any]) -> torch.Tensor:
-        views = super()._forward(batch.reshape(-1, *batch.shape[2:]))
-        return views.view(len(batch), -1, DIM).mean(1)
 
     def _features(self, pixels: torch.Tensor) -> torch.Tensor:
         features: torch.Tensor = self._network(pixels.permute(0, 3, 1, 2))
         return features
-
-    def export_module(self) -> EncoderModule | None:
-        """Return a module from uint8 images (n, size, size, 3) to features (n, dim), or None if there are views."""
-        return None if self._views else super().export_module()
 
 
 def read_backbone(path: Path) -> dict[str, torch.Tensor]:

@@ -12,6 +12,8 @@ from PIL import Image
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+CIFAR_MEAN = (0.4914, 0.4822, 0.4465)
+CIFAR_STD = (0.2023, 0.1994, 0.2010)
 
 _MAX_ASPECT_RATIO = 4  # longer images are cropped before resizing, since only the central square is used
 

@@ -18,6 +18,7 @@ from cgmcr2.encoders.hub import HUB_MODELS, cached_folder
 Factory = Callable[..., Encoder]
 
 _CHECKPOINT_SUFFIXES = {".pth", ".pt", ".tar", ".ckpt", ".bin", ".safetensors"}
+PRETRAINED_CONFIG = "encoder.json"  # in a folder of cgmcr2 pretrain
 SEPARATOR = " + "  # between the names of several encoders or feature files
 _OPTIONS = re.compile(r"\w+=[^&]*(&\w+=[^&]*)*")
 
@@ -54,7 +55,8 @@ def load_encoder(name_or_path: str | Path, **options: Any) -> Encoder:
     ----------
     name_or_path : str or Path
         Name from :func:`list_encoders`; ``moco:CHECKPOINT`` or ``onnx:FILE``; or the path of a model folder, checkpoint
-        or ONNX file. The name may include options, for example ``bundled?size=160`` or ``moco:resnet18.pth?views=2``.
+        or ONNX file. The name may include options, for example ``bundled?size=160``. Every encoder has the option
+        ``views``, the number of augmented views whose features are averaged: ``moco:resnet18.pth?views=2``.
         Several names joined by ``" + "`` are one encoder whose features are those of all of them, side by side.
     **options
         Options of the encoder; they override those in the name.
@@ -86,6 +88,19 @@ def load_encoder(name_or_path: str | Path, **options: Any) -> Encoder:
             raise ValueError(f"The encoder {kind}: needs the path of a file: {_display_name(kind + ':')}.")
         return _build(f"{kind}:", _ENTRIES[f"{kind}:"].factory(), (argument,), options)
     return _build(name, _factory_for_path(name), (name,), options)
+
+
+def add_option(name: str, key: str, value: object) -> str:
+    """The name of an encoder with one more option; several encoders get it each.
+
+    >>> add_option("bundled + bundled?size=160", "views", 2)
+    'bundled?views=2 + bundled?size=160&views=2'
+    """
+    if SEPARATOR in name and not Path(name).exists():
+        return SEPARATOR.join(add_option(part, key, value) for part in name.split(SEPARATOR))
+    base, _, query = name.rpartition("?")
+    has_options = bool(base) and _OPTIONS.fullmatch(query) is not None
+    return f"{name}{'&' if has_options else '?'}{key}={value}"
 
 
 def register_encoder(
@@ -138,10 +153,17 @@ def list_encoders() -> list[EncoderInfo]:
 def _build(name: str, factory: Factory, arguments: tuple[str, ...], options: dict[str, Any]) -> Encoder:
     parameters = list(inspect.signature(factory).parameters.values())[len(arguments) :]
     names = [parameter.name for parameter in parameters]
+    if "views" in options and "views" not in names:
+        from cgmcr2.encoders.averaged_views import AveragedViews
+
+        averaged = {key: options[key] for key in ("views", "seed") if key in options and key not in names}
+        others = {key: value for key, value in options.items() if key not in averaged}
+        encoder = _build(name, factory, arguments, others)
+        return AveragedViews(encoder, **averaged) if options["views"] != 0 else encoder
     unknown = [key for key in options if key not in names]
     if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         raise ValueError(
-            f"The encoder {name} has no option {', '.join(unknown)}: its options are {', '.join(names) or 'none'}."
+            f"The encoder {name} has no option {', '.join(unknown)}: its options are {', '.join([*names, 'views'])}."
         )
     return factory(*arguments, **options)
 
@@ -149,7 +171,8 @@ def _build(name: str, factory: Factory, arguments: tuple[str, ...], options: dic
 def _factory_for_path(name: str) -> Factory:
     path = Path(name)
     if path.is_dir():
-        return _lazy("vit", "VitEncoder")()
+        is_pretrained = (path / PRETRAINED_CONFIG).is_file()
+        return _lazy("pretrained", "PretrainedEncoder")() if is_pretrained else _lazy("vit", "VitEncoder")()
     if path.is_file() and path.suffix == ".onnx":
         return _lazy("onnx", "OnnxEncoder")()
     if path.is_file() and path.suffix in _CHECKPOINT_SUFFIXES:

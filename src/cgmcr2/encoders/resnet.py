@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-DIM = 512  # number of features
+DIM = 512  # number of features at the usual width
 
 
 class _Block(nn.Module):
@@ -28,26 +28,29 @@ class _Block(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """Pooled features (n, 512) of images (n, 3, h, w).
+    """Pooled features (n, 8 width) of images (n, 3, h, w).
 
     ``stem`` is the kernel size of the first convolution: 7 for ImageNet (stride 2, followed by max-pooling), 3 for
-    CIFAR (stride 1, no max-pooling).
+    CIFAR (stride 1, no max-pooling). ``width`` is its number of channels: 64, or less for slow machines.
 
     >>> ResNet18(stem=3).eval()(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 512])
     """
 
-    def __init__(self, stem: int = 7) -> None:
+    def __init__(self, stem: int = 7, width: int = DIM // 8) -> None:
         super().__init__()
         if stem not in (3, 7):
             raise ValueError(f"The first convolution of a ResNet-18 must be 7x7, or 3x3 for CIFAR, got {stem}x{stem}.")
+        if width < 1:
+            raise ValueError(f"The width of a ResNet-18 must be at least 1 channel, but is {width}.")
+        self.dim = 8 * width
         self.has_max_pooling = stem == 7
-        self.conv1 = nn.Conv2d(3, 64, stem, 2 if self.has_max_pooling else 1, stem // 2, bias=False)
-        self.bn1 = nn.BatchNorm2d(64)
-        self.layer1 = nn.Sequential(_Block(64, 64, 1), _Block(64, 64, 1))
-        self.layer2 = nn.Sequential(_Block(64, 128, 2), _Block(128, 128, 1))
-        self.layer3 = nn.Sequential(_Block(128, 256, 2), _Block(256, 256, 1))
-        self.layer4 = nn.Sequential(_Block(256, 512, 2), _Block(512, 512, 1))
+        self.conv1 = nn.Conv2d(3, width, stem, 2 if self.has_max_pooling else 1, stem // 2, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.layer1 = nn.Sequential(_Block(width, width, 1), _Block(width, width, 1))
+        self.layer2 = nn.Sequential(_Block(width, 2 * width, 2), _Block(2 * width, 2 * width, 1))
+        self.layer3 = nn.Sequential(_Block(2 * width, 4 * width, 2), _Block(4 * width, 4 * width, 1))
+        self.layer4 = nn.Sequential(_Block(4 * width, 8 * width, 2), _Block(8 * width, 8 * width, 1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = F.relu(self.bn1(self.conv1(x)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,10 +16,11 @@ import numpy as np
 from cgmcr2._files import write_json, write_text
 from cgmcr2.baselines import METHODS
 from cgmcr2.baselines.base import missing_package
-from cgmcr2.features.sources import load_feature_file
+from cgmcr2.pretrain.estimators import CLUSTERERS
 
 from .choices import CompareProtocol
 from .formats import csv_table, markdown_table
+from .image_files import is_image_file, load_input_file
 from .job import NO_TEXT_EMBEDDINGS, Job, JobResult, complete_settings, method_names, text_embeddings
 from .plotting import COLORS, MARKERS, new_figure, save_figure
 from .runner import run_missing
@@ -175,7 +177,8 @@ def compare(
     Parameters
     ----------
     features : path
-        Feature file or feature store.
+        Feature file, feature store, or .npz with ``images`` uint8 (n, size, size, 3). Of images, methods on features
+        take the pixels.
     n_clusters : int
         Number of clusters.
     folder : path
@@ -207,8 +210,9 @@ def compare(
     if seeds < 1:
         raise ValueError(f"The number of seeds is {seeds}; give at least 1.")
     method_settings = {method: dict(values) for method, values in (settings or {}).items()}
-    names = _resolve_methods(methods, method_settings)
-    file = load_feature_file(features, labels=labels)
+    file = load_input_file(features, labels=labels)
+    images = is_image_file(file)
+    names = _resolve_methods(methods, method_settings, images=images)
     folder = Path(folder)
     source = str(Path(features).resolve())
     request = {"features": source, "shape": list(file.features.shape), "n_clusters": n_clusters, "labels": labels}
@@ -218,7 +222,8 @@ def compare(
     if "tac" in names and "text" not in method_settings.get("tac", {}) and text_embeddings(source) is None:
         skipped["tac"] = NO_TEXT_EMBEDDINGS
         names.remove("tac")
-    n, D = len(file.rows("all" if protocol == "all" else "train")) or file.features.shape[0], file.features.shape[1]
+    n = len(file.rows("all" if protocol == "all" else "train")) or file.features.shape[0]
+    D = math.prod(file.features.shape[1:])
     del file  # each run loads the file itself
     jobs = [
         Job(
@@ -247,13 +252,14 @@ def seed_ari(paths: Sequence[Path]) -> list[float]:
     return [float(adjusted_rand_score(a, b)) for a, b in itertools.combinations(labels, 2)]
 
 
-def _resolve_methods(methods: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
-    """Expand ``"all"``, remove duplicates and reject unknown names."""
+def _resolve_methods(methods: Sequence[str], settings: Mapping[str, Any], *, images: bool = False) -> list[str]:
+    """Expand ``"all"``, remove duplicates and reject unknown names; some methods take images only."""
     names = method_names()
     for name in (*methods, *settings):
         if name not in names and name != "all":
             raise ValueError(f"There is no method named {name!r}; choose from all, {', '.join(names)}.")
-    default = [name for name in names if name not in ("paper", "reference")]
+    excluded = ("paper", "reference") if images else ("paper", "reference", *CLUSTERERS)
+    default = [name for name in names if name not in excluded]
     return list(dict.fromkeys(method for name in methods for method in (default if name == "all" else [name])))
 
 

@@ -13,6 +13,8 @@ import numpy as np
 from cgmcr2.datasets import dataset_info, embed_dataset, load_dataset
 from cgmcr2.features.sources import is_features, load_feature_file
 
+from .from_images import Pretraining, label_array
+
 
 @dataclasses.dataclass(frozen=True)
 class DatasetFeatures:
@@ -25,6 +27,7 @@ class DatasetFeatures:
     fit_rows: int  # number of training rows; all rows if there is no split
     width: int
     classes: int
+    images: Path | None = None  # .npz of the images, for methods that cluster images
 
     @property
     def title(self) -> str:
@@ -41,6 +44,7 @@ class FeatureLookup:
     download: bool = False  # whether to download missing official files
     encoder: str | None = None  # accept only features of this encoder; None accepts any
     progress: bool = False
+    pretraining: Pretraining | None = None  # of the encoder, if there are images but no features of the table's encoder
 
     def collect(self, names: Sequence[str], encoder: str) -> tuple[dict[str, DatasetFeatures], list[str]]:
         """Return the features by data set, and one note for each data set without features."""
@@ -55,8 +59,20 @@ class FeatureLookup:
         return features, notes
 
     def provide(self, dataset: str, encoder: str) -> DatasetFeatures:
-        """Return the features of ``dataset``; if the folder has none, extract them from the images."""
+        """Return the features of ``dataset``; if the folder has none, they are computed from the images."""
         chosen = self.encoder or encoder
+        images = self.pretraining.images(dataset) if self.pretraining else None
+        if self.pretraining and images and self.encoder is None:
+            try:
+                features = find_features(dataset, self.folder, encoder, others=False)
+            except (OSError, ValueError):
+                path = self.pretraining.features(images)
+                name = f"{self.pretraining.method}, trained on its images"
+                features = _describe(dataset_info(dataset).name, path, label_array(dataset), name)
+            return dataclasses.replace(features, images=images)
+        return dataclasses.replace(self._provide(dataset, chosen), images=images)
+
+    def _provide(self, dataset: str, chosen: str) -> DatasetFeatures:
         try:
             return find_features(dataset, self.folder, chosen, exact=self.encoder is not None)
         except (OSError, ValueError):  # no features, or an unfinished store
@@ -66,10 +82,13 @@ class FeatureLookup:
         return find_features(dataset, self.folder, chosen, exact=True)
 
 
-def find_features(dataset: str, folder: Path, encoder: str, *, exact: bool = False) -> DatasetFeatures:
+def find_features(
+    dataset: str, folder: Path, encoder: str, *, exact: bool = False, others: bool = True
+) -> DatasetFeatures:
     """Return the features of ``dataset`` in ``folder``.
 
-    The names ``NAME``, ``NAME-ENCODER`` and ``NAME-*`` are tried in this order; with ``exact``, ``NAME-ENCODER`` only.
+    The names ``NAME``, ``NAME-ENCODER`` and ``NAME-*`` are tried in this order; with ``exact``, ``NAME-ENCODER`` only,
+    and without ``others``, the first two.
     Each may be a feature store or an ``.npz`` file. CIFAR-20 may also be the array ``coarse_labels`` of CIFAR-100.
     """
     info = dataset_info(dataset)
@@ -80,8 +99,9 @@ def find_features(dataset: str, folder: Path, encoder: str, *, exact: bool = Fal
         stem = f"{name}-{_file_name(encoder)}"
         paths = [folder / stem, folder / f"{stem}.npz"]
         if not exact:
-            others = sorted(path for path in folder.glob(f"{name}-*") if path.suffix == ".npz" or path.is_dir())
-            paths = [folder / name, folder / f"{name}.npz", *paths, *others]
+            paths = [folder / name, folder / f"{name}.npz", *paths]
+        if others and not exact:
+            paths += sorted(path for path in folder.glob(f"{name}-*") if path.suffix == ".npz" or path.is_dir())
         for path in paths:
             if path.exists() and is_features(path):
                 encoder_name = path.name.removesuffix(".npz").removeprefix(name).strip("-")

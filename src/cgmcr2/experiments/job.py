@@ -21,10 +21,12 @@ from cgmcr2.baselines import METHODS, make
 from cgmcr2.consensus import ConsensusClustering
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import score_labels
-from cgmcr2.features.sources import FeatureFile, load_feature_file, read_rows
+from cgmcr2.features.sources import FeatureFile, read_rows
+from cgmcr2.pretrain.estimators import CLUSTERERS, make_clusterer
 from cgmcr2.training import PRESETS, Settings, resolve, train
 
 from .choices import Part
+from .image_files import feature_rows, is_image_file, load_input_file
 
 SILHOUETTE_ROWS = 2000  # sample size, because the silhouette compares all pairs of rows
 CONSENSUS = "consensus"  # name of ConsensusClustering, the initial partition of CgMCR² alone
@@ -65,13 +67,13 @@ class Job:
 
 def run_job(job: Job) -> JobResult:
     """Fit, predict and score; save the predicted labels as ``labels/KEY.npy``."""
-    file = load_feature_file(job.features, labels=job.labels)
+    file = load_input_file(job.features, labels=job.labels)
     if job.timing_batch:
         return time_iterations(job, file)
     fit_rows, test_rows, protocol = _select_rows(job, file)
     model = _make_model(job)
-    X = read_rows(file.features, test_rows)
-    X_fit = X if fit_rows is test_rows else read_rows(file.features, fit_rows)
+    X = _read(job, file, test_rows)
+    X_fit = X if fit_rows is test_rows else _read(job, file, fit_rows)
     scored = np.isin(fit_rows, test_rows)  # fitted rows to score; none if the test rows are unseen
     start = time.perf_counter()
     model.fit(X_fit)
@@ -83,7 +85,7 @@ def run_job(job: Job) -> JobResult:
         "seconds": seconds,
         "memory_mb": peak_memory(),
         "clusters": len(np.unique(predicted)),
-        "silhouette": silhouette(X, predicted),
+        "silhouette": silhouette(feature_rows(file, test_rows), predicted),
         "protocol": protocol,
     }
     if file.labels is not None:
@@ -94,12 +96,21 @@ def run_job(job: Job) -> JobResult:
     return result
 
 
+def _read(job: Job, file: FeatureFile, rows: Int64) -> npt.NDArray[Any]:
+    """The images or features of ``rows`` that the method takes."""
+    if job.method not in CLUSTERERS:
+        return feature_rows(file, rows)
+    if not is_image_file(file):
+        raise ValueError(f"{job.method} clusters images, but {job.features} has features; give an .npz with 'images'.")
+    return np.asarray(file.features[rows])
+
+
 def _select_rows(job: Job, file: FeatureFile) -> tuple[Int64, Int64, str]:
     """Return the rows to fit, the rows to score (the same object if they are the same) and the protocol."""
-    fit_rows = _limit(file.rows("train"), job.max_rows)
-    test_rows = _limit(file.rows("test"), job.max_rows)
+    fit_rows = limit_rows(file.rows("train"), job.max_rows)
+    test_rows = limit_rows(file.rows("test"), job.max_rows)
     if file.split is None or not len(fit_rows) or not len(test_rows) or job.part == "all":
-        rows = _limit(file.rows("all"), job.max_rows)
+        rows = limit_rows(file.rows("all"), job.max_rows)
         return rows, rows, f"fitted and labelled all rows ({len(rows):,} rows)"
     if job.part == "train":
         return fit_rows, fit_rows, f"fitted and labelled split 0 ({len(fit_rows):,} rows)"
@@ -110,7 +121,7 @@ def _select_rows(job: Job, file: FeatureFile) -> tuple[Int64, Int64, str]:
     return fit_rows, test_rows, protocol
 
 
-def _limit(rows: Int64, max_rows: int) -> Int64:
+def limit_rows(rows: Int64, max_rows: int) -> Int64:
     """Return a fixed random sample of at most ``max_rows`` rows; 0 means no limit."""
     return rows[sample_rows(len(rows), max_rows, np.random.default_rng(0))] if max_rows else rows
 
@@ -143,6 +154,8 @@ def _make_model(job: Job) -> Any:
         return CgMCR2(job.n_clusters, preset=job.method, random_state=job.seed, settings=job.settings)
     if job.method == CONSENSUS:
         return ConsensusClustering(job.n_clusters, random_state=job.seed, **job.settings)
+    if job.method in CLUSTERERS:
+        return make_clusterer(job.method, job.n_clusters, random_state=job.seed, **job.settings)
     settings = dict(job.settings)
     if job.method == "tac" and "text" not in settings:
         settings["text"] = text_embeddings(job.features)
@@ -209,8 +222,8 @@ def attempt_job(job: Job) -> JobResult:
 
 
 def method_names() -> list[str]:
-    """Return the names of all methods: the presets of CgMCR2, the consensus alone, then the baselines."""
-    return [*PRESETS, CONSENSUS, *METHODS]
+    """Return the names of all methods: the presets of CgMCR2, the consensus alone, the baselines, those on images."""
+    return [*PRESETS, CONSENSUS, *METHODS, *CLUSTERERS]
 
 
 def main(path: Path) -> None:

@@ -14,6 +14,7 @@ from cgmcr2.datasets import dataset_info
 from cgmcr2.experiments.choices import LabelSource
 from cgmcr2.experiments.job import method_names
 from cgmcr2.experiments.overrides import override
+from cgmcr2.pretrain.estimators import CLUSTERERS
 from cgmcr2.training import PRESETS, paper_settings, resolve
 
 COLUMNS = ("acc", "nmi", "ari")
@@ -38,11 +39,16 @@ class TableRow:
     paper_std: dict[str, list[float]] = dataclasses.field(default_factory=dict)
     paper_cost: tuple[float, ...] = ()  # seconds per iteration and memory in MB
     not_run: str = ""  # why the row is not run; only the paper's numbers are shown
+    image_method: str = ""  # the same method from pixels, which is run instead where images are available
 
     @property
     def is_cgmcr2(self) -> bool:
         """Whether the method is CgMCR² and not a baseline."""
         return self.method in PRESETS
+
+    def for_input(self, *, images: bool) -> TableRow:
+        """Return the row with the method that is run, given whether images are available."""
+        return dataclasses.replace(self, method=self.image_method) if images and self.image_method else self
 
     def settings_for(self, dataset: str) -> dict[str, Any]:
         """Return the settings for ``dataset``; those of CgMCR² are based on the paper's."""
@@ -66,6 +72,7 @@ class PaperTable:
     note: str = ""
     timing_batch: int = 0  # batch size for timing an iteration; 0: no timing
     seeds: int = 3
+    pretrain: str = ""  # method that trains the encoder on the images of a data set without features
 
 
 def list_tables() -> list[PaperTable]:
@@ -154,6 +161,8 @@ def _check_row(table: PaperTable, row: TableRow) -> None:
         raise ValueError(
             f"{context} needs either a method ({', '.join(method_names())}) or not_run, the reason why it is not run."
         )
+    if row.image_method and row.image_method not in CLUSTERERS:
+        raise ValueError(f"{context} has image_method {row.image_method!r}; choose from {', '.join(CLUSTERERS)}.")
     if row.labels_by not in get_args(LabelSource):
         raise ValueError(f"{context} has labels_by {row.labels_by!r}; choose from {', '.join(get_args(LabelSource))}.")
     unknown = {*row.datasets, *row.dataset_settings, *row.paper, *row.paper_std} - set(table.datasets)

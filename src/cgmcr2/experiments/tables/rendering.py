@@ -9,7 +9,8 @@ from collections.abc import Callable
 from cgmcr2.datasets import dataset_info
 from cgmcr2.experiments.formats import csv_table, latex_table, markdown_table, plain_table
 
-from .reproduction import TableCell, TableResult
+from .cells import TableCell
+from .reproduction import TableResult
 
 HEADERS = {"acc": "ACC %", "nmi": "NMI %", "ari": "ARI %", "seconds_per_iteration": "s/iteration", "memory_mb": "MB"}
 DIGITS = {"seconds_per_iteration": 3, "memory_mb": 0}

@@ -5,49 +5,33 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
-
 from cgmcr2._files import write_text
-from cgmcr2.baselines import METHODS
 from cgmcr2.experiments.choices import LabelSource, TableProtocol
 from cgmcr2.experiments.dataset_features import DatasetFeatures, FeatureLookup, select_datasets
+from cgmcr2.experiments.from_images import Pretraining, label_array, stored_name
 from cgmcr2.experiments.job import NO_TEXT_EMBEDDINGS, Job, JobResult, complete_settings, text_embeddings
-from cgmcr2.experiments.overrides import QUICK_BASELINE_SETTINGS, QUICK_ROWS, QUICK_SETTINGS, override
+from cgmcr2.experiments.overrides import (
+    QUICK_BASELINE_SETTINGS,
+    QUICK_IMAGE_SETTINGS,
+    QUICK_ROWS,
+    QUICK_SETTINGS,
+    override,
+    quick_settings,
+)
 from cgmcr2.experiments.runner import run_missing
+from cgmcr2.pretrain.estimators import CLUSTERERS
 
+from .cells import COST, TableCell, cost_cells, score_cells
 from .definition import PaperTable, TableRow
-
-COSTS = ("seconds_per_iteration", "memory_mb")
-COST = ""  # name in place of a data set, for cells with the cost of an iteration
 
 IdentifiedJob = tuple[Job, dict[str, Any]]  # a job with its complete settings
 JobsByCell = dict[tuple[str, str], list[IdentifiedJob]]  # by row label and data set
-
-
-@dataclasses.dataclass(frozen=True)
-class TableCell:
-    """One cell of a table: our number and the paper's, NaN if missing. Scores are percentages."""
-
-    row: str
-    dataset: str  # COST for the cost of an iteration
-    column: str
-    mean: float
-    std: float
-    seeds: int  # number of finished seeds
-    paper: float
-    paper_std: float
-    note: str = ""  # why the cell, or one of its seeds, has no number
-
-    @property
-    def difference(self) -> float:
-        return self.mean - self.paper
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,13 +133,21 @@ def reproduce_table(
         raise ValueError(f"The number of seeds is {n_seeds}; give at least 1.")
     folder = Path(folder)
     check_output_folder(folder)
-    lookup = FeatureLookup(Path(features), data, download, encoder, progress)
+    method_settings = settings or {}
+    max_rows = rows or (QUICK_ROWS if quick else 0)
+    pretraining = None
+    if table.pretrain:
+        overrides = {**(QUICK_IMAGE_SETTINGS if quick else {}), **method_settings.get(table.pretrain, {})}
+        encoders = folder / "encoders"
+        pretraining = Pretraining(
+            table.pretrain, Path(features), encoders, overrides, max_rows, data, download, progress
+        )
+    lookup = FeatureLookup(Path(features), data, download, encoder, progress, pretraining)
     available, missing = lookup.collect(select_datasets(table.name, table.datasets, only), table.encoder)
     if not available:
         raise FileNotFoundError(f"{' '.join(missing)} There is nothing to run.")
 
-    max_rows = rows or (QUICK_ROWS if quick else 0)
-    run = _TableRun(table, folder, available, n_seeds, protocol, quick, max_rows, settings or {})
+    run = _TableRun(table, folder, available, n_seeds, protocol, quick, max_rows, method_settings)
     jobs = run.jobs()
     unique = {job.key: (job, complete) for cell_jobs in jobs.values() for job, complete in cell_jobs}
     by_seed = sorted(unique.values(), key=lambda item: item[0].seed)  # finish one seed of all cells before the next
@@ -196,9 +188,9 @@ class _TableRun:
         for row in self.table.rows:
             for name, features in self.features.items():
                 reason = self._reason_not_run(row, features)
-                cells += _score_cells(self.table, row, name, results[row.label, name], self._labels_by(row), reason)
+                cells += score_cells(self.table, row, name, results[row.label, name], self._labels_by(row), reason)
             if self.table.timing_batch:
-                cells += _cost_cells(row, results.get((row.label, COST), []))
+                cells += cost_cells(row, results.get((row.label, COST), []))
         return cells
 
     def notes(self, results: Mapping[tuple[str, str], list[JobResult]]) -> list[str]:
@@ -218,6 +210,9 @@ class _TableRun:
             changes = ", ".join(f"{name} {value}" for name, value in QUICK_SETTINGS.items())
             baselines = ", ".join(f"{name} {value}" for name, value in QUICK_BASELINE_SETTINGS.items())
             notes.append(f"Reduced size (quick): {changes}; baselines: {baselines}.")
+            if self.table.pretrain:
+                changes = ", ".join(f"{name} {value}" for name, value in QUICK_IMAGE_SETTINGS.items())
+                notes.append(f"Reduced size (quick) of encoders and of methods on images: {changes}.")
         if self.max_rows:
             notes.append(f"Reduced size: at most {self.max_rows:,} rows fitted, and at most {self.max_rows:,} scored.")
         if self.settings:
@@ -229,34 +224,37 @@ class _TableRun:
 
     def _reason_not_run(self, row: TableRow, features: DatasetFeatures) -> str:
         """Return the reason why a row is not run; empty if it is run."""
+        row = row.for_input(images=features.images is not None)
         settings = {**row.settings, **self.settings.get(row.method, {})}
         if row.method == "tac" and "text" not in settings and text_embeddings(str(features.path)) is None:
             return f"left out: {NO_TEXT_EMBEDDINGS}"
+        if row.method in CLUSTERERS and features.images is None:
+            return (
+                f"left out: needs the images, {stored_name(features.dataset)}-images.npz beside the features or --data"
+            )
         return row.not_run
 
     def _job(self, row: TableRow, features: DatasetFeatures, seed: int, timing_batch: int = 0) -> IdentifiedJob:
+        row = row.for_input(images=features.images is not None)
         settings = row.settings_for(features.dataset)
-        if self.quick and row.is_cgmcr2:
-            settings = override(settings, QUICK_SETTINGS)
-        elif self.quick and row.method in METHODS:
-            defaults = {**METHODS[row.method]().get_params(), **settings}
-            changes = {name: value for name, value in QUICK_BASELINE_SETTINGS.items() if name in defaults}
-            reduced = override(defaults, changes)
-            settings = {**settings, **{name: reduced[name] for name in changes}}
+        settings = quick_settings(row.method, settings) if self.quick else settings
         settings = override(settings, self.settings.get(row.method, {}))
+        path, labels = features.path, features.labels
+        if row.method in CLUSTERERS and features.images:
+            path, labels = features.images, label_array(features.dataset)
         options: dict[str, Any] = {
             "n_clusters": features.classes,
-            "labels": features.labels,
+            "labels": labels,
             "part": self.protocol if self.protocol in ("train", "all") else "test",
             "max_rows": self.max_rows,
             # Rows labelled by the head and by spectral clustering share one training run.
             "spectral": row.is_cgmcr2 and any(self._labels_by(other) == "spectral" for other in self.table.rows),
             "timing_batch": timing_batch,
         }
-        identity = [features.path.name, features.fit_rows, features.width, options, settings]
+        identity = [path.name, features.fit_rows, features.width, options, settings]
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
         job = Job(
-            str(features.path.resolve()),
+            str(path.resolve()),
             row.method,
             seed,
             settings=settings,
@@ -270,40 +268,10 @@ class _TableRun:
 
 def check_output_folder(folder: Path) -> None:
     """Reject a folder with files other than tables, figures and their runs."""
-    pattern = re.compile(r"(table|figure)-\w+\.\w+|runs\.jsonl|labels|observed|\..*")
+    pattern = re.compile(r"(table|figure)-\w+\.\w+|runs\.jsonl|labels|observed|encoders|\..*")
     others = [path.name for path in folder.iterdir() if not pattern.fullmatch(path.name)] if folder.exists() else []
     if others:
         raise ValueError(f"{folder} holds other files than tables and figures ({others[0]}); choose a new folder.")
-
-
-def _score_cells(
-    table: PaperTable, row: TableRow, dataset: str, results: list[JobResult], labels_by: LabelSource, reason: str
-) -> list[TableCell]:
-    failures = [f"seed {result['seed']} failed: {result['error']}" for result in results if "error" in result]
-    finished = [result for result in results if "error" not in result]
-    scores = [result["spectral"] if labels_by == "spectral" else result for result in finished]
-    no_number = [math.nan] * len(table.columns)
-    papers, paper_stds = row.paper.get(dataset, no_number), row.paper_std.get(dataset, no_number)
-    return [
-        _cell(row.label, dataset, column, [100 * s[column] for s in scores], paper, std, reason or "; ".join(failures))
-        for column, paper, std in zip(table.columns, papers, paper_stds, strict=True)
-    ]
-
-
-def _cost_cells(row: TableRow, results: list[JobResult]) -> list[TableCell]:
-    note = "; ".join(f"failed: {result['error']}" for result in results if "error" in result)
-    cells = []
-    for column, paper in zip(COSTS, row.paper_cost or (math.nan, math.nan), strict=True):
-        values = [result[column] for result in results if result.get(column) is not None]
-        cells.append(_cell(row.label, COST, column, values, paper, math.nan, note))
-    return cells
-
-
-def _cell(
-    row: str, dataset: str, column: str, values: list[float], paper: float, paper_std: float, note: str
-) -> TableCell:
-    mean, std = (float(np.mean(values)), float(np.std(values))) if values else (math.nan, math.nan)
-    return TableCell(row, dataset, column, mean, std, len(values), paper, paper_std, note)
 
 
 def _describe_protocol(result: JobResult, labels_by: LabelSource) -> str:

@@ -1,0 +1,162 @@
+"""Clustering of images from pixels: a network and its clusters are trained together, with scikit-learn's interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from cgmcr2._random import seed_from
+from cgmcr2.encoders.preprocessing import Preprocessing
+
+from .method import Method
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from .loop import Images, Pretrained
+    from .settings import Settings
+
+PREDICT_IMAGES = 256  # images per prediction batch
+
+
+class ClusteringMethod(Method):
+    """A method that learns clusters. Its option ``n_clusters`` is their number."""
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Cluster logits (n, k) of features (n, D) of the backbone."""
+        raise NotImplementedError
+
+
+@dataclass(eq=False, repr=False)
+class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Base class of estimators that cluster images, uint8 of shape (n, size, size, 3), from their pixels.
+
+    By default, ``fit`` trains the method ``name`` of the registry. Methods in several stages override ``_fit``.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of clusters k.
+    settings : mapping, optional
+        Settings of the training and options of the method that differ from its defaults, such as ``{"epochs": 50,
+        "width": 16}``; see ``resolve``.
+    random_state : int
+        Random seed.
+    device, precision : str
+        As for ``CgMCR2``.
+    verbose : bool
+        Show progress bars.
+    on_epoch : callable, optional
+        Called as ``on_epoch(epoch, estimator)`` after each epoch; ``estimator.predict`` then uses the current network.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n,)
+        Cluster of each training image.
+    model_ : ClusteringMethod
+        The trained network.
+    history_ : list of dict
+        Metrics of each step.
+    """
+
+    name: ClassVar[str]  # in the registry, and in tables
+    reference: ClassVar[str]
+
+    n_clusters: int = 10
+    _: KW_ONLY
+    settings: Mapping[str, Any] | None = None
+    random_state: int = 0
+    device: str = "auto"
+    precision: str = "auto"
+    verbose: bool = False
+    on_epoch: Callable[[int, ImageClusterer], None] | None = None
+
+    def fit(self, images: Images, y: Any = None) -> Self:
+        """Cluster ``images``. ``y`` is ignored."""
+        from .loop import check_images
+
+        images = check_square(images)
+        if not 1 <= self.n_clusters <= len(images):
+            raise ValueError(
+                f"n_clusters must be from 1 to the number of images, {len(images)}, not {self.n_clusters}."
+            )
+        settings = {"size": images.shape[1], **(self.settings or {})}
+        check_images(images, settings["size"])
+        self.history_: list[dict[str, Any]] = []
+        self._fit(images, settings, seed_from(self.random_state))
+        self.labels_ = self._labels(images)
+        return self
+
+    def predict(self, images: Images) -> npt.NDArray[np.int64]:
+        """Return the cluster (n,) of each image."""
+        check_is_fitted(self, "labels_")
+        return self._labels(check_square(images))
+
+    def _fit(self, images: Images, settings: dict[str, Any], seed: int) -> None:
+        """Set ``model_`` to a trained network."""
+        from .loop import build
+
+        self._train(*build(self.name, {**settings, "n_clusters": self.n_clusters}, len(images), seed), images, seed)
+
+    def _train(self, model: Method, settings: Settings, images: Images, seed: int) -> Pretrained:
+        """Train a stage in place; a stage that clusters becomes ``model_``."""
+        from .loop import train_method
+
+        if isinstance(model, ClusteringMethod):
+            self.model_, self._settings = model, settings
+        trained = train_method(
+            model,
+            images,
+            settings,
+            seed=seed,
+            device=self.device,
+            precision=self.precision,
+            progress=self.verbose,
+            on_epoch=self._after_epoch if self.on_epoch and isinstance(model, ClusteringMethod) else None,
+        )
+        self.history_ += trained.history
+        return trained
+
+    def _after_epoch(self, epoch: int, backbone: nn.Module) -> None:
+        assert self.on_epoch is not None
+        self.on_epoch(epoch, self)
+
+    def _labels(self, images: Images) -> npt.NDArray[np.int64]:
+        logits = self._map(images, lambda pixels: self.model_.logits(self.model_.backbone(pixels)))
+        return np.asarray(logits.argmax(1).numpy(), dtype=np.int64)
+
+    @torch.inference_mode()
+    def _map(self, images: Images, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Apply ``function`` of the network, in evaluation mode, to batches of images; return the result on the CPU."""
+        from .loop import default_augmentation
+
+        augmentation = default_augmentation(self._settings)
+        size = self._settings.size
+        preprocessing = Preprocessing(size, size, mean=augmentation.mean, std=augmentation.std)
+        device = next(self.model_.parameters()).device
+        was_training = self.model_.training
+        self.model_.eval()
+        chunks = [
+            function(preprocessing.normalize(images[i : i + PREDICT_IMAGES], device).permute(0, 3, 1, 2)).float().cpu()
+            for i in range(0, len(images), PREDICT_IMAGES)
+        ]
+        self.model_.train(was_training)
+        return torch.cat(chunks)
+
+
+def check_square(images: Any) -> Images:
+    """``images`` if they are uint8 and square."""
+    array: Images = np.asarray(images)
+    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[1] != array.shape[2] or array.shape[3] != 3:
+        raise ValueError(
+            f"images must be uint8 of shape (n, size, size, 3), but are {array.dtype} of shape {array.shape}."
+        )
+    return array

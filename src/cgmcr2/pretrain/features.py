@@ -1,0 +1,35 @@
+"""Features of augmented views of images in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from .augment import Augmentation, draw
+
+if TYPE_CHECKING:
+    from .loop import Images, Pretrained
+
+BATCH_IMAGES = 256  # images per forward pass
+
+
+@torch.no_grad()
+def view_features(backbone: nn.Module, view: Augmentation, images: Images, numbers: Tensor) -> Tensor:
+    """Features (n, D) of random views of uint8 ``images`` (n, H, W, 3), given the ``numbers`` of ``draw``."""
+    device = next(backbone.parameters()).device
+    parts = [slice(i, i + BATCH_IMAGES) for i in range(0, len(images), BATCH_IMAGES)]
+    return torch.cat([backbone(view(torch.from_numpy(images[part]).to(device), numbers[part])) for part in parts])
+
+
+def averaged_features(trained: Pretrained, images: Images, *, views: int = 2, seed: int = 0) -> npt.NDArray[np.float32]:
+    """Mean of the features (n, D) of random views of ``images``: the paper's pre-feature."""
+    total: Tensor | float = 0.0
+    for view in range(views):
+        numbers = draw(len(images), seed=seed, step=0, view=view)
+        total = total + view_features(trained.backbone, trained.augmentation, images, numbers).float().cpu()
+    assert isinstance(total, Tensor)
+    return np.asarray((total / views).numpy())

@@ -1,0 +1,293 @@
+"""The training loop of all self-supervised methods."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import xxhash
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor, nn
+
+from cgmcr2._device import WIDE, autocast, choose_device, choose_precision
+from cgmcr2._progress import progress_bar
+from cgmcr2.distributed import ONE_PROCESS, Group, share_statistics
+from cgmcr2.encoders.preprocessing import CIFAR_MEAN, CIFAR_STD, IMAGENET_MEAN, IMAGENET_STD
+from cgmcr2.encoders.resnet import ResNet18
+from cgmcr2.training.batches import Batches, steps_per_epoch
+from cgmcr2.training.interrupt import Interrupt
+from cgmcr2.training.log import MetricsFile
+from cgmcr2.training.state_file import StateFiles
+
+from .augment import Augmentation, draw
+from .method import Batch, Method
+from .registry import method_class, resolve
+from .settings import Settings
+from .state import PretrainState
+from .step import Record, update
+
+Images = npt.NDArray[np.uint8]
+OnEpoch = Callable[[int, nn.Module], None]
+
+CHECKPOINT_SECONDS = 60.0
+MAX_SKIPPED = 5  # consecutive non-finite steps that end training
+COLLAPSED = 0.05  # spread of a collapsed embedding; trained ones have 0.5 and more
+COLLAPSE_STEPS = 100  # steps over which the spread is averaged, and before which nothing is said
+FEW_IMAGES = 1000  # with fewer images, even a simple encoder that was trained on other images is better
+
+
+@dataclasses.dataclass
+class Pretrained:
+    """A trained method and its backbone, in evaluation mode, and what it takes to use them."""
+
+    model: Method
+    backbone: nn.Module
+    dim: int  # number of features
+    settings: Settings
+    augmentation: Augmentation  # of the training; its mean and std normalise images
+    history: list[Record]
+    finished: bool  # False if Ctrl-C ended the training early
+    collapsed: bool  # all images have nearly the same embedding
+
+
+def pretrain(
+    images: Images,
+    method: str = "moco-v2",
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    backbone: nn.Module | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    precision: str = "auto",
+    folder: Path | None = None,
+    data: str | None = None,
+    progress: bool = False,
+    on_epoch: OnEpoch | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    group: Group = ONE_PROCESS,
+) -> Pretrained:
+    """Train an encoder on images without labels.
+
+    Parameters
+    ----------
+    images : uint8 (n, size, size, 3), in memory or mapped to it
+    method : name of the method
+    overrides : settings that differ from the defaults of the method, see ``resolve``
+    backbone : network from images (n, 3, size, size) to features (n, D), trained in place; default: a ResNet-18
+    seed : random seed; results are reproducible on the same machine
+    device, precision : as for ``CgMCR2``; "auto" uses bfloat16 where the device has it
+    folder : where to keep checkpoints and ``metrics.jsonl``; an interrupted run is resumed, bit for bit
+    data : name of the images, which a checkpoint must have been trained on; default: a hash of their pixels
+    progress : show a progress bar
+    on_epoch : called as ``on_epoch(epoch, backbone)`` after each epoch with a copy of the backbone in evaluation mode
+    checkpoint_seconds : seconds between checkpoints
+    group : the processes that train together, each with the same images; the first one writes to ``folder``
+    """
+    settings, options = resolve(method, overrides)
+    n = check_images(images, settings.size)
+    torch_device = choose_device(device)
+    dtype = choose_precision(precision, torch_device, WIDE)
+    identity = {
+        "settings": {"method": method, **dataclasses.asdict(settings), **options},
+        "seed": seed,
+        "n": n,
+        "backbone": "ResNet18" if backbone is None else type(backbone).__name__,
+        "data": data or xxhash.xxh3_128(np.ascontiguousarray(images).data).hexdigest(),
+        "dtype": str(dtype),
+    }
+    if group.on_first(lambda: identity) != identity:
+        raise ValueError("The processes were given different images or settings; give each of them all images.")
+
+    model, _ = build(method, overrides, n, seed, backbone)
+    return train_method(
+        model,
+        images,
+        settings,
+        identity=identity,
+        seed=seed,
+        device=device,
+        precision=precision,
+        folder=folder,
+        progress=progress,
+        on_epoch=on_epoch,
+        checkpoint_seconds=checkpoint_seconds,
+        group=group,
+    )
+
+
+def build(
+    method: str, overrides: Mapping[str, Any] | None, n: int, seed: int, backbone: nn.Module | None = None
+) -> tuple[Method, Settings]:
+    """The untrained method for n images, and the settings of its training."""
+    settings, options = resolve(method, overrides)
+    with torch.random.fork_rng(devices=[]):  # leave the caller's random state alone
+        torch.manual_seed(seed)
+        network = ResNet18(settings.stem, settings.width) if backbone is None else backbone
+        create: Callable[..., Method] = method_class(method)
+        return create(network, feature_dim(network, settings.size), n, **options), settings
+
+
+def train_method(
+    model: Method,
+    images: Images,
+    settings: Settings,
+    *,
+    identity: dict[str, Any] | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    precision: str = "auto",
+    folder: Path | None = None,
+    progress: bool = False,
+    on_epoch: OnEpoch | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    group: Group = ONE_PROCESS,
+) -> Pretrained:
+    """Train a method in place; ``identity`` names the training in checkpoints. For the rest see ``pretrain``."""
+    n, D = len(images), feature_dim(model.backbone, settings.size)
+    torch_device = choose_device(device)
+    dtype = choose_precision(precision, torch_device, WIDE)
+    layout = memory_format(model)
+    model = model.to(torch_device, memory_format=layout).train()  # type: ignore[call-overload]
+    share_statistics(model, group)
+    state = PretrainState.create(model, settings)
+    files = StateFiles(folder, identity or {}, group)
+    state.restore(files)
+    augmentation = default_augmentation(settings)
+    views = model.augmentations(augmentation)
+    per_epoch = steps_per_epoch(n, settings.batch_size)
+    total = max(1, round(settings.epochs * per_epoch))
+    batches = Batches(n, per_epoch, seed)
+    metrics = MetricsFile(folder / "metrics.jsonl", state.step, state.metrics) if folder and group.rank == 0 else None
+    history = list(metrics.records) if metrics else []
+    pending: list[Record] = []
+    saved_at = time.monotonic()
+    bar = progress_bar(
+        total, desc="Pretraining", unit="steps", initial=state.step, enabled=progress and group.rank == 0
+    )
+
+    with Interrupt() as interrupt, bar:
+        while state.step < total:
+            step = state.step
+            batch = Batch(batches.rows(step), step, seed, group)
+            lr = settings.learning_rate(step, per_epoch, total)
+            mine = group.part(len(batch.rows))
+            groups = [
+                torch.from_numpy(images[rows[mine]]).to(torch_device) for rows in (batch.rows, *model.companions(batch))
+            ]
+            sources = [*((augment, groups[0]) for augment in views), *((views[0], pixels) for pixels in groups[1:])]
+            numbers = [draw(len(batch.rows), seed=seed, step=step, view=view)[mine] for view in range(len(sources))]
+            augmented = [
+                augment(source, u).contiguous(memory_format=layout)
+                for (augment, source), u in zip(sources, numbers, strict=True)
+            ]
+            with autocast(torch_device, dtype):
+                loss = model.loss(augmented, batch)
+            record = {"step": step, "epoch": step // per_epoch, "lr": lr, **update(state, loss, lr, batch)}
+            pending.append(record)
+            history.append(record)
+            _check_finite(history, settings, dtype)
+            state.step += 1
+            _watch_collapse(state, record["spread"])
+            bar.set_postfix(loss=_text(record["loss"]), spread=_text(record["spread"]))
+            bar.update()
+
+            if on_epoch and state.step % per_epoch == 0:
+                on_epoch(state.step // per_epoch, copy.deepcopy(model.backbone).eval())
+            stop = group.any(state.step == total or interrupt.requested)
+            if stop or time.monotonic() - saved_at > checkpoint_seconds:
+                if metrics:
+                    metrics.append(pending)
+                    state.metrics = metrics.digest
+                pending = []
+                state.save(files)
+                saved_at = time.monotonic()
+            if stop:
+                break
+
+    model.eval()
+    finished, collapsed = state.step == total, state.spread < COLLAPSED
+    return Pretrained(model, model.backbone, D, settings, augmentation, history, finished, collapsed)
+
+
+def check_images(images: Images, size: int) -> int:
+    """The number of images, after checking their shape; warns if they are few."""
+    if images.dtype != np.uint8 or images.shape[1:] != (size, size, 3):
+        raise ValueError(
+            f"images must be uint8 of shape (n, {size}, {size}, 3), but are {images.dtype} of shape {images.shape}."
+        )
+    n = len(images)
+    if n < 2:
+        raise ValueError(f"Pretraining needs at least 2 images, but got {n}.")
+    if n < FEW_IMAGES:
+        warnings.warn(
+            f"{n} images are too few to train a useful encoder; give several thousand, or use one that was trained on "
+            "other images, such as bundled.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return n
+
+
+def default_augmentation(settings: Settings) -> Augmentation:
+    """The paper's augmentation, with CIFAR's normalisation for small images and ImageNet's for large ones."""
+    mean, std = (CIFAR_MEAN, CIFAR_STD) if settings.stem == 3 else (IMAGENET_MEAN, IMAGENET_STD)
+    return Augmentation(size=settings.size, mean=mean, std=std)
+
+
+def memory_format(module: nn.Module) -> torch.memory_format:
+    """Channels last, which is faster, unless a convolution has a number of channels that is no multiple of 8.
+
+    With channels last and less than 8 channels, the CPU kernels of torch 2.13 corrupt memory in the backward pass.
+    """
+    convolutions = [layer for layer in module.modules() if isinstance(layer, nn.Conv2d)]
+    safe = all(layer.out_channels % 8 == 0 for layer in convolutions)
+    return torch.channels_last if safe else torch.contiguous_format
+
+
+@torch.no_grad()
+def feature_dim(backbone: nn.Module, size: int) -> int:
+    """The number of features D of a network from images (n, 3, size, size) to (n, D)."""
+    weight = next(backbone.parameters())
+    was_training = backbone.training
+    features = backbone.eval()(torch.zeros(2, 3, size, size, device=weight.device, dtype=weight.dtype))
+    backbone.train(was_training)
+    if not isinstance(features, Tensor) or features.dim() != 2 or len(features) != 2:
+        shape = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise ValueError(f"The backbone must return features (n, D), but for 2 images it returned {shape}.")
+    return features.shape[1]
+
+
+def _text(value: float | None) -> str:
+    return "nan" if value is None else f"{value:.3g}"
+
+
+def _check_finite(history: list[Record], settings: Settings, dtype: torch.dtype) -> None:
+    latest = history[-MAX_SKIPPED:]
+    if len(latest) == MAX_SKIPPED and not any(record["finite"] for record in latest):
+        advice = "lower the learning rate" + (" or use precision float32" if dtype != torch.float32 else "")
+        raise FloatingPointError(
+            f"Pretraining stopped at step {latest[-1]['step']}: loss or gradient was not finite in {MAX_SKIPPED} "
+            f"consecutive steps (learning rate {settings.lr:g}); {advice}."
+        )
+
+
+def _watch_collapse(state: PretrainState, value: float | None) -> None:
+    """Average the spread, and warn once if the embedding has collapsed."""
+    was_fine = state.spread >= COLLAPSED
+    state.spread += ((value or 0.0) - state.spread) / min(state.step, COLLAPSE_STEPS)
+    newly = was_fine or state.step == COLLAPSE_STEPS  # before, the mean is over too few steps
+    if newly and state.spread < COLLAPSED and state.step >= COLLAPSE_STEPS:
+        warnings.warn(
+            f"The embedding has collapsed: its spread is {state.spread:.2g} (1 if it points in all directions), so all "
+            "images look the same to the encoder; lower the learning rate, or give more varied images.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

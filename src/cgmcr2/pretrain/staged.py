@@ -1,0 +1,108 @@
+"""Image clustering in stages: pretraining of the network, then stages that start from it."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from cgmcr2._random import mix
+from cgmcr2.encoders.pretrained import PretrainedEncoder
+
+from .augment import Augmentation
+from .clusterer import ImageClusterer
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from .loop import Images
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class StagedClusterer(ImageClusterer):
+    """Base class of methods whose network is pretrained.
+
+    ``settings`` are those of the last stage; size, width and batch size are also those of the pretraining.
+
+    Parameters
+    ----------
+    encoder : str, optional
+        Folder of an encoder trained by ``cgmcr2 pretrain``, which replaces the pretraining.
+    pretrain_epochs : float
+        Epochs of the pretraining.
+    """
+
+    pretraining: ClassVar[str] = "moco-v2"
+
+    encoder: str | None = None
+    pretrain_epochs: float = 200.0
+
+    def _pretrained(self, images: Images, settings: dict[str, Any], seed: int) -> nn.Module:
+        """The pretrained backbone."""
+        from .loop import build
+
+        if self.encoder is not None:
+            encoder = PretrainedEncoder(Path(self.encoder), device=self.device)
+            return copy.deepcopy(encoder._network).requires_grad_(True)
+        shared = {name: value for name, value in settings.items() if name in ("size", "width", "batch_size")}
+        model, stage = build(self.pretraining, {**shared, "epochs": self.pretrain_epochs}, len(images), seed)
+        return self._train(model, stage, images, seed).backbone
+
+    def _stage_settings(self, settings: dict[str, Any], defaults: dict[str, Any]) -> Settings:
+        """Settings of a stage: ``defaults``, replaced by those that the user has given."""
+        names = [field.name for field in dataclasses.fields(Settings)]
+        unknown = [name for name in settings if name not in names]
+        if unknown:
+            raise ValueError(f"There is no setting {unknown[0]!r} of {self.name}; choose from {', '.join(names)}.")
+        return Settings(**{**defaults, **settings})
+
+
+def weak(augmentation: Augmentation) -> Augmentation:
+    """Large crops and mirror images, with the colours as they are."""
+    return dataclasses.replace(augmentation, scale=(0.7, 1.0), jitter=0.0, grey=0.0, blur=0.0)
+
+
+@dataclass(frozen=True)
+class StrongAugmentation(Augmentation):
+    """The augmentation of contrastive methods, with a random square of the mean colour (cutout) on top."""
+
+    cutout: float = 0.5  # side of the square over that of the image
+
+    def __call__(self, images: Tensor, numbers: Tensor) -> Tensor:
+        pixels = super().__call__(images, numbers)
+        u = (numbers[:, :2].to(pixels.device) * 997) % 1  # later digits of the numbers, independent of the crop
+        place = (torch.arange(self.size, device=pixels.device) + 0.5) / self.size
+        inside = (place - u[:, :, None]).abs() < self.cutout / 2  # (b, 2, size)
+        return pixels.masked_fill((inside[:, 0, :, None] & inside[:, 1, None, :])[:, None], 0)
+
+
+def strong(augmentation: Augmentation) -> StrongAugmentation:
+    """``augmentation`` with cutout."""
+    return StrongAugmentation(**dataclasses.asdict(augmentation))
+
+
+def stage_seed(seed: int, stage: int) -> int:
+    """Seed of a stage."""
+    return mix(seed, stage) % 2**31
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Context in which torch's generator on the CPU, which initialises layers, is seeded."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def seeded_linear(backbone: nn.Module, size: int, k: int, seed: int) -> nn.Linear:
+    """A linear head with k outputs for the features of images with ``size`` pixels per side."""
+    from .loop import feature_dim
+
+    with seeded(seed):
+        return nn.Linear(feature_dim(backbone, size), k).to(next(backbone.parameters()).device)

@@ -1,0 +1,54 @@
+"""Everything that a step of pretraining changes, and that a checkpoint holds."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from cgmcr2._optim import SGD, Adam
+from cgmcr2.training.state_file import StateFiles, load_optimizer, optimizer_tensors
+
+from .method import Method
+from .settings import Settings
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+@dataclasses.dataclass
+class PretrainState:
+    """Method, optimizer and running figures after ``step`` steps."""
+
+    model: Method
+    optimizer: torch.optim.Optimizer
+    step: int = 0
+    spread: float = 1.0  # running mean of the spread of the embedding
+    metrics: str = ""  # digest of the records of all steps in metrics.jsonl
+
+    @classmethod
+    def create(cls, model: Method, settings: Settings) -> PretrainState:
+        """The state before the first step."""
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if settings.optimizer == "sgd":
+            return cls(model, SGD(trained, lr=settings.lr, momentum=0.9, weight_decay=settings.weight_decay))
+        return cls(model, Adam(trained, lr=settings.lr, weight_decay=settings.weight_decay))
+
+    def save(self, files: StateFiles) -> None:
+        """Write a checkpoint."""
+        tensors = {f"modules.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors |= optimizer_tensors(self.optimizer, self.model)
+        files.write(CHECKPOINT, tensors, {"step": self.step, "spread": self.spread, "metrics": self.metrics})
+
+    def restore(self, files: StateFiles) -> None:
+        """Restore the checkpoint, if there is one."""
+        tensors, progress = files.read(CHECKPOINT)
+        if not progress:
+            return
+        parts = {
+            part: {name[len(part) :]: tensor for name, tensor in tensors.items() if name.startswith(part)}
+            for part in ("modules.", "optimizer.")
+        }
+        with files.reading(CHECKPOINT):
+            self.model.load_state_dict(parts["modules."])
+            load_optimizer(self.optimizer, self.model, parts["optimizer."])
+            self.step, self.spread, self.metrics = (progress[name] for name in ("step", "spread", "metrics"))

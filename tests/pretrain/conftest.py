@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from cgmcr2.pretrain import augment
+
+
+class Small(nn.Module):
+    """A small network with BatchNorm, from images (n, 3, h, w) to (n, 8)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, 4, 1, bias=False)
+        self.bn = nn.BatchNorm2d(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.bn(self.conv(x))).mean((2, 3))
+
+
+def small_images(n: int, size: int = 16) -> np.ndarray[Any, Any]:
+    """Random smooth images, uint8 (n, size, size, 3)."""
+    coarse = torch.from_numpy(np.random.default_rng(0).random((n, 3, 4, 4), dtype=np.float32))
+    boxes = torch.tensor([0.0, 0.0, 4.0, 4.0]).expand(n, 4)
+    smooth = augment.crop_and_resize(coarse, boxes, size, torch.zeros(n, dtype=torch.bool))
+    return (255 * smooth).to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
+
+
+@pytest.fixture(scope="session")
+def images() -> np.ndarray[Any, Any]:
+    return small_images(50)

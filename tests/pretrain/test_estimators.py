@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from cgmcr2.pretrain.estimators import CLUSTERERS, make_clusterer
+
+TINY = {"width": 8, "epochs": 2, "batch_size": 16, "precision": "float32"}
+OPTIONS = {
+    "cc": {},
+    "gcc": {"pretext_epochs": 1},
+    "imc-swav": {"local_views": 1, "prototypes": 10, "hidden_dim": 8},
+    "spice": {"pretrain_epochs": 1, "head_epochs": 1, "n_heads": 2, "repeats": 1},
+    "scan-images": {"pretrain_epochs": 1, "scan_epochs": 1},
+    "nmce-images": {"pretrain_epochs": 1, "head_epochs": 1, "hidden_dim": 8, "embedding_dim": 4},
+    "mlc-images": {"pretrain_epochs": 1, "head_epochs": 1, "hidden_dim": 8, "embedding_dim": 4},
+}
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*too few to train")
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(0).integers(0, 256, (32, 8, 8, 3), np.uint8)
+
+
+@pytest.mark.parametrize("name", CLUSTERERS)
+def test_fit_predict_and_seed(name, images):
+    model = make_clusterer(name, 3, **TINY, **OPTIONS[name])
+    labels = model.fit_predict(images)
+    assert labels.shape == (32,)
+    assert labels.dtype == np.int64
+    assert set(labels) <= {0, 1, 2}
+    np.testing.assert_array_equal(model.predict(images), labels)
+    np.testing.assert_array_equal(clone(model).fit(images).labels_, labels)
+    assert all(record["finite"] for record in model.history_)
+
+
+def test_on_epoch_sees_the_current_network(images):
+    epochs = []
+    make_clusterer(
+        "cc", 3, **TINY, on_epoch=lambda epoch, model: epochs.append((epoch, len(model._labels(images))))
+    ).fit(images)
+    assert epochs == [(1, 32), (2, 32)]
+
+
+def test_errors_name_the_problem(images):
+    with pytest.raises(ValueError, match="choose from cc, gcc"):
+        make_clusterer("scam")
+    with pytest.raises(ValueError, match=r"uint8 of shape \(n, size, size, 3\), but are float64"):
+        make_clusterer("cc").fit(np.zeros((4, 8, 8, 3)))
+    with pytest.raises(ValueError, match="from 1 to the number of images, 32, not 33"):
+        make_clusterer("cc", 33).fit(images)
+    with pytest.raises(ValueError, match="no setting 'widht' of cc; did you mean 'width'"):
+        make_clusterer("cc", 3, widht=8).fit(images)
+    with pytest.raises(ValueError, match=r"shape \(n, 16, 16, 3\), but are uint8 of shape \(32, 8, 8, 3\)"):
+        make_clusterer("cc", 3, size=16).fit(images)
+    with pytest.raises(ValueError, match="no setting 'widht' of spice"):
+        make_clusterer("spice", 3, widht=8).fit(images)
+
+
+def test_few_images_are_reported(images):
+    with pytest.warns(UserWarning, match="32 images are too few"):
+        make_clusterer("cc", 3, **TINY).fit(images)
