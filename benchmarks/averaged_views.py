@@ -43,8 +43,8 @@ def main() -> None:
         for create in (lambda seed: KMeans(k, n_init=10, random_state=seed), lambda seed: CgMCR2(k, random_state=seed)):
             labels = [create(seed).fit(X[fitted]).predict(X[judged]) for seed in range(arguments.seeds)]
             scores = [score_labels(y[judged], prediction) for prediction in labels]
-            for values in ([score.acc for score in scores], [score.nmi for score in scores]):
-                cells.append(f"{100 * np.mean(values):.1f} ± {100 * np.std(values):.1f}")
+            for values in zip(*[(score.acc, score.nmi) for score in scores], strict=True):
+                cells += [f"{100 * np.mean(values):.1f} ± {100 * np.std(values):.1f}"]
         print(f"| {views or 'none'} | {' | '.join(cells)} |", flush=True)
 
 
@@ -65,8 +65,9 @@ def read(source: Path, table: Path | None, rows: int) -> tuple[list[Image.Image]
 def encode(images: list[Image.Image], name: str) -> np.ndarray:
     """Unit rows (n, D) of the features."""
     encoder = load_encoder(name)
-    parts = np.array_split(np.arange(len(images)), max(1, len(images) // 32))
-    return unit_rows(np.concatenate([encoder.encode(np.stack([encoder.preprocess(images[i]) for i in p])) for p in parts]))
+    batches = [images[start : start + 32] for start in range(0, len(images), 32)]
+    features = [encoder.encode(np.stack([encoder.preprocess(image) for image in batch])) for batch in batches]
+    return unit_rows(np.concatenate(features))
 
 
 if __name__ == "__main__":
