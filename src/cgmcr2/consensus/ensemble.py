@@ -8,6 +8,7 @@ partitions that tell most about the neighbours of a row vote. No labels are used
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from cgmcr2._progress import progress_bar
 from cgmcr2.graphs.walk import jaccard_walk, walk_features
 
 from .kmeans import kmeans
-from .partitions import Int64, match_clusters, neighbour_information
+from .partitions import Int64, entropy, match_clusters, neighbour_information
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,9 +67,10 @@ def consensus_partition(
 ) -> Consensus:
     """The consensus of many k-means partitions of n rows into k clusters.
 
-    Partitions are ranked by the mutual information between the clusters of neighbouring rows, summed over the views.
-    The clusters of the first few are matched one to one with those of the best, and each row takes the cluster that
-    most of them assign it to.
+    Partitions are ranked by the mutual information I between the clusters of neighbouring rows, summed over the views,
+    and the entropy H of their sizes: by I / sqrt(H). I is at most H, so I alone would favour equal sizes and split
+    large groups; I / H alone would favour one large cluster. The clusters of the first few are matched one to one with
+    those of the best, and each row takes the cluster that most of them assign it to.
 
     Args:
         views: views (n, p) of the features, rows of unit length.
@@ -88,7 +90,8 @@ def consensus_partition(
             for Y in smoothed(X, neighbours[view], m, config):
                 for labels in kmeans(Y, k, starts, generator)[0].numpy():
                     information = sum(neighbour_information(labels, J[:, : config.edges], k) for J in neighbours)
-                    partitions.append((information, labels, view))
+                    score = information / math.sqrt(max(entropy(labels), 1e-12))
+                    partitions.append((score, labels, view))
                 bar.update(starts)
                 partitions.sort(key=lambda partition: -partition[0])
                 del partitions[config.voters :]
