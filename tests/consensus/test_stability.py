@@ -31,6 +31,20 @@ def test_wrong_labels_lower_stability_and_confidence(groups: tuple[Array, Array]
     assert confidence == pytest.approx(calibration.stability, abs=1e-3)
 
 
+def test_a_guided_head_is_as_confident_as_its_neighbours_are_right(groups: tuple[Array, Array]) -> None:
+    X, y = groups
+    rng = np.random.default_rng(0)
+    noise = torch.from_numpy(rng.standard_normal((400, 4))).float()
+    confidence = []
+    for share in (0.0, 0.4):
+        labels = np.where(rng.random(400) < share, rng.integers(4, size=400), y)
+        logits = certain(labels) + noise
+        T = calibrate(X, logits, 4, guided=True).temperature
+        confidence.append((logits / T).softmax(1).amax(1).mean().item())
+    assert confidence[0] > 0.95  # neighbours agree with the labels, whatever single k-means partitions do
+    assert 0.5 < confidence[1] < 0.9  # 30 % of the labels are wrong
+
+
 @pytest.mark.parametrize("confidence", [0.3, 0.6, 0.99])
 def test_the_temperature_gives_the_requested_confidence(confidence: float) -> None:
     logits = torch.from_numpy(np.random.default_rng(0).standard_normal((200, 5))) * 7
