@@ -140,7 +140,8 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.outliers:
-        return print_outliers(arguments.outliers, arguments.seeds, arguments.rows)
+        print_outliers(arguments.outliers, arguments.seeds, arguments.rows)
+        return
     sets = load(arguments.sets or default_sets())
     runs = run_all(sets, arguments.presets, arguments.seeds, arguments.rows, arguments.runs)
     rows = [
