@@ -67,10 +67,8 @@ def consensus_partition(
 ) -> Consensus:
     """The consensus of many k-means partitions of n rows into k clusters.
 
-    Partitions are ranked by the mutual information I between the clusters of neighbouring rows, summed over the views,
-    and the entropy H of their sizes: by I / sqrt(H). I is at most H, so I alone would favour equal sizes and split
-    large groups; I / H alone would favour one large cluster. The clusters of the first few are matched one to one with
-    those of the best, and each row takes the cluster that most of them assign it to.
+    Partitions are ranked by ``partition_score``. The clusters of the first few are matched one to one with those of the
+    best, and each row takes the cluster that most of them assign it to.
 
     Args:
         views: views (n, p) of the features, rows of unit length.
@@ -89,14 +87,23 @@ def consensus_partition(
         for view, X in enumerate(views):
             for Y in smoothed(X, neighbours[view], m, config):
                 for labels in kmeans(Y, k, starts, generator)[0].numpy():
-                    information = sum(neighbour_information(labels, J[:, : config.edges], k) for J in neighbours)
-                    score = information / math.sqrt(max(entropy(labels), 1e-12))
-                    partitions.append((score, labels, view))
+                    partitions.append((partition_score(labels, neighbours[:, :, : config.edges], k), labels, view))
                 bar.update(starts)
                 partitions.sort(key=lambda partition: -partition[0])
                 del partitions[config.voters :]
     voters = [labels for _, labels, _ in partitions]
     return Consensus(vote(voters, k), int(np.bincount([view for *_, view in partitions]).argmax()))
+
+
+def partition_score(labels: Int64, neighbours: Int64, k: int) -> float:
+    """How much the clusters ``labels (n,)`` tell about ``neighbours (views, n, m)``: I / sqrt(H).
+
+    I is the mutual information between the clusters of neighbouring rows, summed over the views, and H the entropy of
+    the sizes. I is at most H per view, so I alone favours equal sizes and splits large groups; the share I / H alone
+    favours one large cluster. This is their geometric mean.
+    """
+    information = sum(neighbour_information(labels, J, k) for J in neighbours)
+    return information / math.sqrt(max(entropy(labels), 1e-12))
 
 
 def smoothed(X: Tensor, neighbours: Int64, m: int, config: ConsensusConfig = DEFAULT) -> Iterator[Tensor]:
