@@ -8,7 +8,7 @@ partitions that tell most about the neighbours of a row vote. No labels are used
 from __future__ import annotations
 
 import dataclasses
-import math
+import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ class ConsensusConfig:
     max_starts: int = 36  # more runs on small data, where they cost little and results vary more
     start_cost: int = 2_000_000  # rows x clusters x runs up to which there are more than min_starts
     edges: int = 3  # nearest neighbours in each view that the partitions are compared on
+    entropy_power: float = 0.6  # in the score of a partition; 0 splits large groups, 1 merges small ones
     voters: int = 12  # partitions that vote; fewer vary more, more dilute the best
 
 
@@ -81,13 +82,16 @@ def consensus_partition(
     starts = int(np.clip(config.start_cost // (len(views[0]) * k), config.min_starts, config.max_starts))
     m = neighbourhood(len(views[0]), k)
     generator = torch.Generator().manual_seed(seed)
+    score = functools.partial(
+        partition_score, neighbours=neighbours[:, :, : config.edges], k=k, entropy_power=config.entropy_power
+    )
     partitions: list[tuple[float, Int64, int]] = []
     total = len(views) * len(config.walk_steps) * starts
     with progress_bar(total, desc="Consensus", unit="k-means", enabled=progress) as bar:
         for view, X in enumerate(views):
             for Y in smoothed(X, neighbours[view], m, config):
                 for labels in kmeans(Y, k, starts, generator)[0].numpy():
-                    partitions.append((partition_score(labels, neighbours[:, :, : config.edges], k), labels, view))
+                    partitions.append((score(labels), labels, view))
                 bar.update(starts)
                 partitions.sort(key=lambda partition: -partition[0])
                 del partitions[config.voters :]
@@ -95,15 +99,15 @@ def consensus_partition(
     return Consensus(vote(voters, k), int(np.bincount([view for *_, view in partitions]).argmax()))
 
 
-def partition_score(labels: Int64, neighbours: Int64, k: int) -> float:
-    """How much the clusters ``labels (n,)`` tell about ``neighbours (views, n, m)``: I / sqrt(H).
+def partition_score(labels: Int64, neighbours: Int64, k: int, entropy_power: float = DEFAULT.entropy_power) -> float:
+    """How much the clusters ``labels (n,)`` tell about ``neighbours (views, n, m)``: I / H^entropy_power.
 
     I is the mutual information between the clusters of neighbouring rows, summed over the views, and H the entropy of
-    the sizes. I is at most H per view, so I alone favours equal sizes and splits large groups; the share I / H alone
-    favours one large cluster. This is their geometric mean.
+    the sizes. I is at most H per view, so I alone favours equal sizes and splits large groups; the share I / H favours
+    one large cluster.
     """
     information = sum(neighbour_information(labels, J, k) for J in neighbours)
-    return information / math.sqrt(max(entropy(labels), 1e-12))
+    return float(information / max(entropy(labels), 1e-12) ** entropy_power)
 
 
 def smoothed(X: Tensor, neighbours: Int64, m: int, config: ConsensusConfig = DEFAULT) -> Iterator[Tensor]:
