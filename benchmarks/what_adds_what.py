@@ -1,9 +1,17 @@
-"""What each part of ``auto`` adds: accuracy on unseen rows with parts left out.
+"""What each part of ``auto`` adds: accuracy on unseen rows with parts left out; with unequal classes; with few rows.
 
     python benchmarks/what_adds_what.py FOLDER --sets aid-clip-vit-l14 pets-clip-vit-b32 --seeds 3
+    python benchmarks/what_adds_what.py FOLDER --imbalance 10 --methods k-means spectral consensus auto
+    python benchmarks/what_adds_what.py FOLDER --dominant --methods k-means consensus
+    python benchmarks/what_adds_what.py FOLDER --rows 50 --methods k-means auto --seeds 10
 
 FOLDER holds feature files with ``features``, ``labels`` and ``split`` (0: fitted, 1: evaluated); ``digits`` is always
 available. Every line is one fit, as JSON.
+
+``--imbalance 10`` keeps rows so that the class sizes fall geometrically, the largest ten times the smallest, in both
+splits. ``--dominant`` keeps one class and as many rows of all others. ``--rows`` fits that many rows, of at most a
+fifth as many classes, and evaluates all unseen rows of those classes. Classes and rows are drawn anew for each seed.
+``spectral`` is scikit-learn's on the ten nearest neighbours of the evaluated rows themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -53,6 +61,12 @@ def kmeans(X: Array, X_new: Array, k: int, seed: int) -> Array:
     return np.asarray(model.predict(X_new), dtype=np.int64)
 
 
+def spectral(X: Array, X_new: Array, k: int, seed: int) -> Array:
+    neighbours = min(10, len(X_new))
+    model = SpectralClustering(k, affinity="nearest_neighbors", n_neighbors=neighbours, random_state=seed)
+    return np.asarray(model.fit_predict(Normalizer().transform(X_new)), dtype=np.int64)
+
+
 def consensus(X: Array, X_new: Array, k: int, seed: int) -> Array:
     return ConsensusClustering(k, random_state=seed).fit(X).predict(X_new)
 
@@ -74,6 +88,7 @@ def network(terms: tuple[str, ...] = (), **parameters: Any) -> Callable[..., Arr
 
 METHODS: dict[str, Callable[..., Array]] = {
     "k-means": kmeans,
+    "spectral": spectral,
     "consensus": consensus,
     "consensus + linear head": linear_head,
     "network, cross-entropy only": network(("use_rate", "use_cluster_rate", "use_cut")),
@@ -102,16 +117,64 @@ def load(folder: Path, name: str) -> tuple[Array, Array, Array, Array]:
     return X[train], y[train], X[test], y[test]
 
 
+def class_shares(classes: Array, y: Array, imbalance: float, rng: np.random.Generator) -> dict[int, float]:
+    """The share of the largest size that each class keeps; classes that have fewer rows come later."""
+    order = rng.permutation(classes)
+    sizes = np.bincount(y)[order]
+    if sizes.max() > 1.5 * sizes.min():
+        order = order[np.argsort(-sizes, kind="stable")]
+    steps = np.arange(len(order)) / max(1, len(order) - 1)
+    return dict(zip(order.tolist(), (imbalance**-steps).tolist(), strict=True))
+
+
+def unequal(y: Array, shares: dict[int, float], rng: np.random.Generator) -> Array:
+    """Rows of ``y (n,)`` with class sizes in proportion to ``shares``, as many as there are."""
+    largest = int((y == next(iter(shares))).sum())
+    members = {c: rng.permutation(np.flatnonzero(y == c)) for c in shares}
+    return np.sort(np.concatenate([members[c][: max(2, round(largest * share))] for c, share in shares.items()]))
+
+
+def dominant(y: Array, c: int, rng: np.random.Generator) -> Array:
+    """All rows of the class c and as many of the others."""
+    others = rng.permutation(np.flatnonzero(y != c))
+    return np.sort(np.concatenate([np.flatnonzero(y == c), others[: (y == c).sum()]]))
+
+
+def draw(y: Array, y_new: Array, arguments: argparse.Namespace, seed: int) -> tuple[Array, Array]:
+    """The rows to fit and to evaluate, by the options."""
+    rng = np.random.default_rng(seed)
+    classes = np.unique(y)
+    if arguments.rows:
+        kept = rng.permutation(classes)[: arguments.rows // 5]
+        rows = rng.permutation(np.flatnonzero(np.isin(y, kept)))[: arguments.rows]
+        return rows, np.flatnonzero(np.isin(y_new, y[rows]))
+    if arguments.dominant:
+        c = int(rng.choice(classes[np.bincount(y) >= np.median(np.bincount(y))]))
+        rows, rows_new = dominant(y, c, rng), dominant(y_new, c, rng)
+        return rows, rows_new[np.isin(y_new[rows_new], y[rows])]
+    if arguments.imbalance > 1:
+        shares = class_shares(classes, y, arguments.imbalance, rng)
+        return unequal(y, shares, rng), unequal(y_new, shares, rng)
+    return np.arange(len(y)), np.arange(len(y_new))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", nargs="+", default=["digits"])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--imbalance", type=float, default=1, help="largest over smallest class size")
+    parser.add_argument("--dominant", action="store_true", help="one class has half of all rows")
+    parser.add_argument("--rows", type=int, default=0, help="number of rows to fit; default: all")
     arguments = parser.parse_args()
     for seed in range(arguments.seeds):
         for name in arguments.sets:
             X, y, X_new, y_new = load(arguments.folder, name)
+            rows, rows_new = draw(y, y_new, arguments, seed)
+            if len(rows) < arguments.rows:
+                continue  # the set is too small
+            X, y, X_new, y_new = X[rows], y[rows], X_new[rows_new], y_new[rows_new]
             for method in arguments.methods:
                 start = time.process_time()
                 labels = METHODS[method](X, X_new, len(np.unique(y)), seed)
@@ -119,6 +182,8 @@ def main() -> None:
                     "set": name,
                     "method": method,
                     "seed": seed,
+                    "rows": len(X),
+                    "k": len(np.unique(y)),
                     "accuracy": round(clustering_accuracy(y_new, labels), 4),
                     "cpu_seconds": round(time.process_time() - start, 1),
                 }

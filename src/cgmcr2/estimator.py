@@ -325,13 +325,16 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         return choice
 
     def _calibrate(self, source: FeatureSource, rows: Int64, group: Group, confidence: float | None = None) -> None:
-        """Calibrate the mean confidence of ``rows`` to ``confidence``, or else to the stability of the clusters."""
+        """Calibrate the mean confidence of ``rows`` to ``confidence`` if it is given, or else as ``calibrate`` does."""
 
         def compute() -> Calibration:
             X = read_rows(source, rows)
             if confidence is not None:
                 return Calibration(temperature_for(self._forward(X)[1], confidence), confidence)
-            return calibrate(self._projected_columns(X), self._forward(X)[1], self.n_clusters_, self.seed_)
+            guided = self.settings_.consensus_weight > 0
+            return calibrate(
+                self._projected_columns(X), self._forward(X)[1], self.n_clusters_, self.seed_, guided=guided
+            )
 
         self.calibration_ = group.on_first(compute)
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from cgmcr2.consensus.ensemble import DEFAULT, Consensus, ConsensusConfig, consensus_partition, vote
+from cgmcr2.consensus.ensemble import DEFAULT, Consensus, ConsensusConfig, consensus_partition, partition_score, vote
+from cgmcr2.consensus.partitions import neighbour_information
 from cgmcr2.consensus.views import linear_views, view_neighbours
 from cgmcr2.evaluation import clustering_accuracy
 from cgmcr2.graphs.knn import top_similar
@@ -39,6 +40,17 @@ def test_partitions_of_the_informative_view_vote(groups: tuple[Array, Array], in
     result = consensus_partition(views, neighbours, 4, seed=0)
     assert result.view == informative
     assert clustering_accuracy(y, result.labels) > 0.97
+
+
+def test_a_large_group_is_not_split_for_equal_sizes() -> None:
+    true = np.repeat([0, 1, 2], [800, 100, 100])
+    split = np.repeat([0, 1, 2, 2], [400, 400, 100, 100])  # halves of the large group; the small ones together
+    rng = np.random.default_rng(0)
+    start, size = np.repeat([0, 800, 900], [800, 100, 100]), np.repeat([800, 100, 100], [800, 100, 100])
+    near = np.arange(1000)[:, None] + rng.integers(-120, 121, size=(1000, 3))  # a sixth of the edges cross the halves
+    J = start[:, None] + (near - start[:, None]) % size[:, None]
+    assert neighbour_information(split, J, 3) > neighbour_information(true, J, 3)
+    assert partition_score(split, J[None], 3) < partition_score(true, J[None], 3)
 
 
 def test_votes_are_more_accurate_than_the_voters() -> None:

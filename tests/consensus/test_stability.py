@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from cgmcr2.consensus.stability import Calibration, calibrate, stability_rows, temperature_for
+from cgmcr2.consensus.stability import WALK_STEPS, Calibration, calibrate, stability_rows, temperature_for
+from cgmcr2.consensus.views import smoothed_views
 
 Array = np.ndarray[Any, Any]
 
@@ -29,6 +30,20 @@ def test_wrong_labels_lower_stability_and_confidence(groups: tuple[Array, Array]
     assert calibration.stability == pytest.approx(0.7 * calibrate(X, certain(y), 4).stability, abs=0.08)
     confidence = (certain(wrong) / calibration.temperature).softmax(1).amax(1).mean().item()
     assert confidence == pytest.approx(calibration.stability, abs=1e-3)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_a_guided_head_is_as_confident_as_its_neighbours_are_right(groups: tuple[Array, Array], share: float) -> None:
+    X, y = groups
+    rng = np.random.default_rng(0)
+    labels = np.where(rng.random(400) < share, rng.integers(4, size=400), y)
+    logits = certain(labels) + torch.from_numpy(rng.standard_normal((400, 4))).float()
+    first, second = (J[:, 0] for J in smoothed_views(X, WALK_STEPS, 0)[0])
+    prediction = (logits[first] + logits[second]) / 2
+    T = calibrate(X, logits, 4, guided=True).temperature
+    right = (prediction.argmax(1) == logits.argmax(1)).float().mean().item()
+    assert (prediction / T).softmax(1).amax(1).mean().item() == pytest.approx(right, abs=0.005)
+    assert (right > 0.95) == (share == 0)
 
 
 @pytest.mark.parametrize("confidence", [0.3, 0.6, 0.99])

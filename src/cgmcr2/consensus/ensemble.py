@@ -8,6 +8,7 @@ partitions that tell most about the neighbours of a row vote. No labels are used
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from cgmcr2._progress import progress_bar
 from cgmcr2.graphs.walk import jaccard_walk, walk_features
 
 from .kmeans import kmeans
-from .partitions import Int64, match_clusters, neighbour_information
+from .partitions import Int64, entropy, match_clusters, neighbour_information
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,7 @@ class ConsensusConfig:
     max_starts: int = 36  # more runs on small data, where they cost little and results vary more
     start_cost: int = 2_000_000  # rows x clusters x runs up to which there are more than min_starts
     edges: int = 3  # nearest neighbours in each view that the partitions are compared on
+    entropy_power: float = 0.6  # in the score of a partition; 0 splits large groups, 1 merges small ones
     voters: int = 12  # partitions that vote; fewer vary more, more dilute the best
 
 
@@ -66,9 +68,8 @@ def consensus_partition(
 ) -> Consensus:
     """The consensus of many k-means partitions of n rows into k clusters.
 
-    Partitions are ranked by the mutual information between the clusters of neighbouring rows, summed over the views.
-    The clusters of the first few are matched one to one with those of the best, and each row takes the cluster that
-    most of them assign it to.
+    Partitions are ranked by ``partition_score``. The clusters of the first few are matched one to one with those of the
+    best, and each row takes the cluster that most of them assign it to.
 
     Args:
         views: views (n, p) of the features, rows of unit length.
@@ -81,19 +82,32 @@ def consensus_partition(
     starts = int(np.clip(config.start_cost // (len(views[0]) * k), config.min_starts, config.max_starts))
     m = neighbourhood(len(views[0]), k)
     generator = torch.Generator().manual_seed(seed)
+    score = functools.partial(
+        partition_score, neighbours=neighbours[:, :, : config.edges], k=k, entropy_power=config.entropy_power
+    )
     partitions: list[tuple[float, Int64, int]] = []
     total = len(views) * len(config.walk_steps) * starts
     with progress_bar(total, desc="Consensus", unit="k-means", enabled=progress) as bar:
         for view, X in enumerate(views):
             for Y in smoothed(X, neighbours[view], m, config):
                 for labels in kmeans(Y, k, starts, generator)[0].numpy():
-                    information = sum(neighbour_information(labels, J[:, : config.edges], k) for J in neighbours)
-                    partitions.append((information, labels, view))
+                    partitions.append((score(labels), labels, view))
                 bar.update(starts)
                 partitions.sort(key=lambda partition: -partition[0])
                 del partitions[config.voters :]
     voters = [labels for _, labels, _ in partitions]
     return Consensus(vote(voters, k), int(np.bincount([view for *_, view in partitions]).argmax()))
+
+
+def partition_score(labels: Int64, neighbours: Int64, k: int, entropy_power: float = DEFAULT.entropy_power) -> float:
+    """How much the clusters ``labels (n,)`` tell about ``neighbours (views, n, m)``: I / H^entropy_power.
+
+    I is the mutual information between the clusters of neighbouring rows, summed over the views, and H the entropy of
+    the sizes. I is at most H per view, so I alone favours equal sizes and splits large groups; the share I / H favours
+    one large cluster.
+    """
+    information = sum(neighbour_information(labels, J, k) for J in neighbours)
+    return float(information / max(entropy(labels), 1e-12) ** entropy_power)
 
 
 def smoothed(X: Tensor, neighbours: Int64, m: int, config: ConsensusConfig = DEFAULT) -> Iterator[Tensor]:

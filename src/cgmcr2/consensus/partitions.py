@@ -23,7 +23,7 @@ def adjusted_mutual_information(a: Int64, b: Int64, rng: np.random.Generator) ->
     >>> round(adjusted_mutual_information(a, a, rng), 2), abs(adjusted_mutual_information(a, b, rng)) < 0.01
     (1.0, True)
     """
-    mean_entropy = (_entropy(a) + _entropy(b)) / 2
+    mean_entropy = (entropy(a) + entropy(b)) / 2
     expected = _mutual_information(a, rng.permutation(b))
     return (_mutual_information(a, b) - expected) / max(mean_entropy - expected, 1e-12)
 
@@ -34,7 +34,7 @@ def size_entropy(labels: Int64, k: int) -> float:
     >>> round(size_entropy(np.array([0, 0, 1, 1]), 2), 2), round(size_entropy(np.array([0, 0, 0, 1]), 2), 2)
     (1.0, 0.81)
     """
-    return _entropy(labels) / math.log(max(k, 2))
+    return entropy(labels) / math.log(max(k, 2))
 
 
 def neighbour_information(labels: Int64, neighbours: Int64, k: int) -> float:
@@ -70,10 +70,15 @@ def match_clusters(partition: Int64, labels: Int64, k: int) -> Int64:
 
 
 def _mutual_information(a: Int64, b: Int64) -> float:
-    return _entropy(a) + _entropy(b) - _entropy(a * (b.max() + 1) + b)
+    return entropy(a) + entropy(b) - entropy(a * (b.max() + 1) + b)
 
 
-def _entropy(labels: Int64) -> float:
+def entropy(labels: Int64) -> float:
+    """The entropy of the cluster sizes of ``labels (n,)``, in nats.
+
+    >>> round(entropy(np.array([0, 0, 1, 1])), 3)
+    0.693
+    """
     shares = np.bincount(labels) / len(labels)
     shares = shares[shares > 0]
     return float(-(shares * np.log(shares)).sum())

@@ -1,9 +1,13 @@
-"""Calibrate confidence without labels: agreement of the predicted labels with independent partitions.
+"""Stability of clusters, and calibration of their confidence, without labels.
 
-A trained cluster head is nearly always certain, right or wrong. So a sample of the rows is partitioned again, by
-k-means in each smoothed view, and the clusters are matched one to one with the head's. The share of rows on which they
-agree (the stability) estimates the accuracy. Memberships are ``softmax(logits / T)`` with the temperature T at which
-the mean confidence equals the stability.
+*Stability.* A sample of the rows is partitioned again, by k-means in each smoothed view, and the clusters are matched
+one to one with the head's. The stability is the share of rows on which they agree.
+
+*Calibration.* A trained cluster head is nearly always certain, right or wrong, above all of the rows it was trained on.
+Memberships are therefore ``softmax(logits / T)``. For a head that was guided by the consensus, each row is predicted
+from its nearest neighbours, by the mean of their logits: T is the temperature at which the mean confidence of that
+prediction equals the share of rows it is right for. Otherwise T is the temperature at which the mean confidence equals
+the stability: k-means is less accurate than the consensus, but no less than a head without it.
 """
 
 from __future__ import annotations
@@ -41,21 +45,25 @@ def stability_rows(n: int, k: int, seed: int = 0) -> Int64:
     return sample_rows(n, max(3_000, 20 * k), generator(seed, Stream.STABILITY))
 
 
-def calibrate(X: npt.NDArray[np.float32], logits: Tensor, k: int, seed: int = 0) -> Calibration:
-    """Calibrate a cluster head from its ``logits (n, k)`` for the rows ``X (n, D)``."""
+def calibrate(
+    X: npt.NDArray[np.float32], logits: Tensor, k: int, seed: int = 0, *, guided: bool = False
+) -> Calibration:
+    """Calibrate a cluster head from its ``logits (n, k)`` for the rows ``X (n, D)``.
+
+    ``guided`` tells whether the head was guided by the consensus partition.
+    """
     if k < 2 or len(X) < 4:
         return Calibration()
     labels: Int64 = logits.argmax(1).numpy()
     rng = torch.Generator().manual_seed(seed)
-    partitions = [
-        partition
-        for view in smoothed_views(X, WALK_STEPS, seed)[1]
-        for Y in view
-        for partition in kmeans(Y, k, STARTS, rng)[0].numpy()
-    ]
-    matches = [(match_clusters(partition, labels, k) == labels).mean() for partition in partitions]
-    stability = float(np.mean(matches))
-    return Calibration(temperature_for(logits, stability), stability)
+    neighbours, views = smoothed_views(X, WALK_STEPS, seed)
+    partitions = [partition for view in views for Y in view for partition in kmeans(Y, k, STARTS, rng)[0].numpy()]
+    stability = float(np.mean([(match_clusters(partition, labels, k) == labels).mean() for partition in partitions]))
+    if not guided:
+        return Calibration(temperature_for(logits, stability), stability)
+    prediction = torch.stack([logits[J[:, 0]] for J in neighbours]).mean(0)  # (n, k), by the nearest row in each view
+    right = int((prediction.argmax(1).numpy() == labels).sum())
+    return Calibration(temperature_for(prediction, right / (len(X) + 1)), stability)  # below 1, so that T stays finite
 
 
 def temperature_for(logits: Tensor, confidence: float) -> float:
