@@ -49,6 +49,12 @@ def encoder_name(names: list[str] | None) -> str:
     return SEPARATOR.join(names or ["bundled"])
 
 
+Level = Annotated[
+    int | None,
+    typer.Option(
+        "--level", metavar="N", help="Coarser or finer: N clusters, of a run with -k auto.  [default: as fitted]"
+    ),
+]
 Clusters = Annotated[
     str | None,
     typer.Option("-k", "--clusters", metavar="N|auto", help="Number of clusters; auto chooses it from the data."),

@@ -6,8 +6,8 @@ first within each cluster, until the partition is restored, then across clusters
 (smallest increase of the within-cluster sum of squares) in the smoothed views of the features: training pushes clusters
 apart, so the embedding does not tell which of them are similar.
 
-A level is the tree cut at m clusters. Clusters keep their numbers across levels: a merge keeps the number of the larger
-part, and a split gives the smaller part a new one.
+Clusters keep their numbers across levels: a merge keeps the number of the larger part, and a split gives the smaller
+part a new one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 
 from cgmcr2.graphs.walk import jaccard_walk, walk_features
+from cgmcr2.model.levels import Levels
 
 from .kmeans import kmeans
 from .partitions import Float64, Int64
@@ -44,57 +45,6 @@ class LevelsConfig:
 
 
 DEFAULT = LevelsConfig()
-
-
-@dataclasses.dataclass(frozen=True)
-class Levels:
-    """A tree of clusters, as ``levels.json`` stores it.
-
-    >>> tree = Levels(2, (2,), leaves=(0, 1, 2), parents=(0, 1, 0), merges=((0, 2), (1, 0)), centroids=((1, 0),) * 3)
-    >>> [tree.numbers(m).tolist() for m in (3, 2, 1)]
-    [[0, 1, 2], [0, 1, 0], [1, 1, 1]]
-    """
-
-    proposed: int  # number of non-empty clusters of the fitted partition
-    stable: tuple[int, ...]  # numbers of clusters at which a cut is stable, ascending; includes the proposed one
-    leaves: tuple[int, ...]  # cluster of each of the L leaves at the finest level
-    parents: tuple[int, ...]  # cluster of each leaf in the fitted partition
-    merges: tuple[tuple[int, int], ...]  # L - 1 pairs from fine to coarse: the first cluster absorbs the second
-    centroids: tuple[tuple[float, ...], ...]  # (L, d) of the leaves in the embedding
-
-    @property
-    def finest(self) -> int:
-        """The largest number of clusters L."""
-        return len(self.leaves)
-
-    def numbers(self, m: int) -> Int64:
-        """(L,) the cluster of each leaf at the level of m clusters."""
-        if not 1 <= m <= self.finest:
-            raise ValueError(f"There is no level of {m} clusters; the levels have 1 to {self.finest}.")
-        target = dict(zip(self.leaves, self.leaves, strict=True))
-        for kept, gone in reversed(self.merges[: self.finest - m]):  # from coarse to fine, so that one pass follows all
-            target[gone] = target[kept]
-        return np.array([target[leaf] for leaf in self.leaves], dtype=np.int64)
-
-    def nearest_leaves(self, Z: Float32, labels: Int64) -> Int64:
-        """(n,) for each unit row of ``Z (n, d)``, the leaf of its fitted cluster ``labels (n,)`` of nearest centroid.
-
-        A leaf is given by its position; -1 if the cluster has none.
-        """
-        C = np.array(self.centroids, dtype=np.float32)
-        parents = np.array(self.parents, dtype=np.int64)
-        half = 0.5 * np.square(C).sum(1)
-        nearest = np.full(len(labels), -1, dtype=np.int64)
-        for cluster in np.unique(labels):
-            rows, candidates = np.flatnonzero(labels == cluster), np.flatnonzero(parents == cluster)
-            if len(candidates):
-                nearest[rows] = candidates[(Z[rows] @ C[candidates].T - half[candidates]).argmax(1)]
-        return nearest
-
-    def labels(self, Z: Float32, labels: Int64, m: int) -> Int64:
-        """(n,) clusters at the level of m clusters, for rows of embedding ``Z (n, d)`` and fitted ``labels (n,)``."""
-        leaves = self.nearest_leaves(Z, labels)
-        return np.where(leaves < 0, labels, self.numbers(m)[leaves])
 
 
 @torch.no_grad()

@@ -203,7 +203,8 @@ class Session:
         def split(cluster: int, parts: int) -> list[list[int]]:
             return [rows.tolist() for rows in propose_split(clustering, cluster, parts, features=self.features)]
 
-        return level_edits(clustering, clusters, split)
+        unmoved = np.array_equal(clustering.labels, self.run.fitted.labels)
+        return level_edits(clustering, clusters, split, self.run.levels if unmoved else None)
 
     # --- searching ---------------------------------------------------------------------------------------------------
 
