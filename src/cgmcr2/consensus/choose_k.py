@@ -51,9 +51,9 @@ class ChooseKConfig:
     step: float = 1.15  # ratio of consecutive candidates above 12
     walk_steps: tuple[int, ...] = (4, 8)  # lengths of the random walk that smooths the views
     tree_rows: int = 4_000  # sample size of Ward's tree, which takes time quadratic in it
-    few_clusters: float = 1.5  # penalty few_clusters / k^2: few clusters are informative on any data
-    jump_weight: float = 0.33  # weight of the jump of Ward's heights relative to the information
-    gap_weight: float = 0.03  # weight of log(k^gap_growth x gap) relative to the information
+    few_clusters: float = 2.5  # penalty few_clusters / k^2: few clusters are informative on any data
+    jump_weight: float = 0.5  # weight of the jump of Ward's heights relative to the information
+    gap_weight: float = 0.05  # weight of log(k^gap_growth x gap) relative to the information
     gap_growth: float = 0.25  # compensates that gaps shrink as k grows
     tolerance: float = 0.02  # scores closer than this count as equal
     min_excess: float = 1.645  # over surrogate data; one-sided 5 % quantile of the normal distribution
@@ -154,14 +154,12 @@ def decide(candidates: Sequence[int], scores: Sequence[float] | Float64, config:
     """Choose the candidate of highest score.
 
     If candidates that differ by more than a factor of 2 have equal scores (within the tolerance), the choice is not
-    clear, and the smallest of them is taken.
+    clear.
     """
     values = np.asarray(scores, dtype=np.float64)
     best = int(values.argmax())
     ties = [int(i) for i in np.flatnonzero(values >= values[best] - config.tolerance)]
     spread = candidates[ties[-1]] > 2 * candidates[ties[0]]
-    if spread:
-        best = ties[0]
     k = candidates[best]
     padded = np.concatenate([[-np.inf], values, [-np.inf]])
     peaks = np.flatnonzero((values > padded[:-2]) & (values >= padded[2:])).tolist()
@@ -172,7 +170,7 @@ def decide(candidates: Sequence[int], scores: Sequence[float] | Float64, config:
             runners_up.append(candidates[i])
     alternatives = [candidates[i] for i in ties if i != best]
     if spread:
-        verdict = f"No clear answer: {k} clusters fit well, but {_enumerate(alternatives)} fit about as well."
+        verdict = f"No clear answer: {k} clusters fit best, but {_enumerate(alternatives)} fit about as well."
     else:
         verdict = f"{k} clusters fit best" + (
             f"; {_enumerate(alternatives)} fit about as well." if alternatives else "."

@@ -16,6 +16,7 @@ from cgmcr2._random import sample_rows
 from cgmcr2.graphs.spectral import leading_eigenvectors
 from cgmcr2.graphs.walk import neighbour_matrix
 
+from .ensemble import neighbourhood
 from .kmeans import kmeans
 from .partitions import Float64, Int64, adjusted_mutual_information, neighbour_information
 
@@ -32,7 +33,8 @@ def relative_information(
 ) -> Float64:
     """For each k of the grid, how much of its maximum log k the neighbour information of k-means partitions reaches.
 
-    It falls if clusters are split where there are many neighbours across the border.
+    It falls if clusters are split where there are many neighbours across the border. A third of the mean cluster size
+    of the neighbours count, so that small clusters are not penalised for neighbours that they cannot hold.
 
     Args:
         views: for each view, the smoothed rows (n, p) after each walk.
@@ -44,9 +46,10 @@ def relative_information(
     means = []
     with progress_bar(len(grid), desc="Choosing k", unit="k", enabled=progress) as bar:
         for k in grid:
+            m = neighbourhood(len(neighbours[0]), k)
             starts = 8 if k <= 20 else 4 if k <= 60 else 2  # luck matters less with many clusters
             information = [
-                neighbour_information(partition, J, k)
+                neighbour_information(partition, J[:, :m], k)
                 for view, J in zip(views, neighbours, strict=True)
                 for Y in view
                 for partition in _best_kmeans(Y, k, starts, 2, generator)

@@ -28,5 +28,5 @@ export function atLevel(base, m) {
       uncertain: [...members].sort((a, b) => margin[a] - margin[b]).slice(0, LISTED),
     };
   });
-  return { ...base, names, labels, runnerUp, confidence, margin, clusters };
+  return { ...base, stability: null, names, labels, runnerUp, confidence, margin, clusters };
 }
