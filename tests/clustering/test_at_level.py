@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cgmcr2 import Clustering
+from cgmcr2.clustering.edits import check_unmoved
 from cgmcr2.model.levels import Levels, write_levels
 
 # Two clusters; the first has the leaves 0, 2 and 3, the second one leaf.
@@ -62,7 +63,7 @@ def test_a_folder_is_loaded_at_a_level(clustering: Clustering, tmp_path: Path) -
 
 
 def test_edits_that_move_images_invalidate_the_levels(clustering: Clustering) -> None:
-    clustering.check_unmoved(clustering.rename(0, "tigers"))
+    check_unmoved(clustering, clustering.rename(0, "tigers"))
     for edited in (clustering.move([0], 1), clustering.new([0])):
         with pytest.raises(ValueError, match="edits have moved images"):
-            clustering.check_unmoved(edited)
+            check_unmoved(clustering, edited)

@@ -101,7 +101,7 @@ def test_a_level_that_does_not_exist_is_refused(m: int) -> None:
 
 
 def test_one_cluster_has_no_levels_and_few_rows_have_few() -> None:
-    X, coarse, _ = two_levels()
+    X, _, _ = two_levels()
     assert build_levels(X, unit(X), np.zeros(480, dtype=np.int64), 1) is None
     levels = build_levels(X[:4], unit(X[:4]), np.array([0, 0, 1, 1]), 2)
     assert levels is not None

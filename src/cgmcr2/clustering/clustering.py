@@ -340,18 +340,11 @@ class Clustering(ClusteringFields, Verbs):
         Only ``labels.csv`` is required. Without ``edits``, the clusters are as fitted. With a ``level``, there are so
         many clusters; the folder must be a run with ``-k auto``.
         """
-        from .edits import load_edited
+        from .edits import check_unmoved, load_edited
 
         fitted = cls(**io.read_clustering(Path(folder)))
         clustering = load_edited(Path(folder), fitted) if edits else fitted
         if level is None:
             return clustering
-        fitted.check_unmoved(clustering)
+        check_unmoved(fitted, clustering)
         return clustering.at_level(read_levels(Path(folder) / "model"), level)
-
-    def check_unmoved(self, edited: Clustering) -> None:
-        """Raise ``ValueError`` if ``edited`` has other labels than this fitted clustering, which its levels need."""
-        if edited.n_clusters != self.n_clusters or not np.array_equal(edited.labels, self.labels):
-            raise ValueError(
-                "Levels are those of the fitted clusters, but edits have moved images; leave out the edits."
-            )

@@ -17,7 +17,7 @@ from cgmcr2 import _checksums
 from cgmcr2._checksums import DamagedFileError
 from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.edits import FILE_NAME as EDITS
-from cgmcr2.clustering.edits import load_edited
+from cgmcr2.clustering.edits import check_unmoved, load_edited
 from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
 from cgmcr2.datasets import load_dataset
 from cgmcr2.features import FeatureStore
@@ -109,7 +109,7 @@ class RunFolder:
 
     def at_level(self, m: int) -> Clustering:
         """The clustering at the level of m clusters."""
-        self.fitted.check_unmoved(self.clustering)
+        check_unmoved(self.fitted, self.clustering)
         if self.levels is None:
             raise ValueError(f"{self.path} has no levels, because its number of clusters was given; use -k auto.")
         return self.clustering.at_level(self.levels, m)
