@@ -82,6 +82,7 @@ RUN_FOLDER = [
         "result",
         [
             ("model/", "weights and configuration", "model/weights.py", "predict, evaluate, CgMCR2.load"),
+            ("model/levels.json", "coarser and finer clusters (-k auto)", "model/levels.py", "predict, export, report"),
             ("labels.csv", "cluster and confidence of each image", "clustering/io.py", "you, export, report"),
             ("clusters.csv, clusters.json", "summary; names and merges", "clustering/io.py", "you, predict, report"),
             ("embeddings.npy, probabilities.npy", "Z (n, d) and Pi (n, k)", "clustering/io.py", "report, Clustering"),

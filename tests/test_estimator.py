@@ -220,6 +220,7 @@ def test_each_group_counts_once(copies: Any) -> None:
     distinct = clone(model).fit(X[np.unique(groups)])
     assert np.array_equal(labels, distinct.predict(X))
     assert model.calibration_ == distinct.calibration_
+    assert model.levels_ == distinct.levels_
     assert choose_k(X).chosen > 20  # the copies are taken for clusters
 
 

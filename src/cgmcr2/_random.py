@@ -20,6 +20,7 @@ class Stream(enum.IntEnum):
     CENTROIDS = 6
     FIGURES = 7
     TUNING_ROWS = 8
+    LEVELS = 9
 
 
 def generator(seed: int, stream: Stream) -> np.random.Generator:

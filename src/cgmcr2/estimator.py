@@ -19,8 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
-from cgmcr2._random import seed_from
+from cgmcr2._random import Stream, generator, sample_rows, seed_from
 from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, read_choice, write_choice
+from cgmcr2.consensus.levels import DEFAULT as LEVELS
+from cgmcr2.consensus.levels import build_levels
 from cgmcr2.consensus.stability import Calibration, calibrate, stability_rows, temperature_for
 from cgmcr2.distributed import Group, process_group
 from cgmcr2.features.duplicates import distinct_rows
@@ -35,6 +37,8 @@ from cgmcr2.features.sources import (
 )
 from cgmcr2.inference import Inference, TrainedModel
 from cgmcr2.model import load_network, save_network, unit_spaces
+from cgmcr2.model.levels import FILE_NAME as LEVELS_FILE
+from cgmcr2.model.levels import Levels, read_levels, write_levels
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
 from cgmcr2.training import Settings, check_rows, paper_settings, resolve, train
 from cgmcr2.training.checkpoint import remove_checkpoints
@@ -80,6 +84,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
     labels_ : (n,) cluster of each training row
     n_clusters_ : int, the number of clusters used
     choice_ : cgmcr2.consensus.Choice, how the number of clusters was chosen; None if it was given
+    levels_ : cgmcr2.model.levels.Levels, the tree of coarser and finer clusters; None if the number was given
     calibration_ : cgmcr2.consensus.Calibration, stability of the clusters and temperature of ``predict_proba``
     history_ : list of dict, per step: stage, epoch, learning rate, loss and its terms, live clusters, balance, seconds
     settings_ : cgmcr2.training.Settings, every setting used
@@ -144,6 +149,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         with process_group() as group:
             self._train(source, folder, tensorboard, group)
             self._calibrate(source, stability_rows(source.shape[0], self.n_clusters_, self.seed_), group)
+            self.levels_ = group.on_first(lambda: self._build_levels(source, np.arange(source.shape[0])))
             self._set_labels(group.on_first(lambda: self._labels(source)))
             if folder is not None and self.finished_ and group.rank == 0:
                 remove_checkpoints(Path(folder))
@@ -185,6 +191,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             confidence = None if memberships is None else float(memberships.max(axis=1).mean())
             rows = distinct[stability_rows(len(distinct), self.n_clusters_, self.seed_)]
             self._calibrate(source, rows, group, confidence)
+            self.levels_ = group.on_first(lambda: self._build_levels(source, distinct))
             with group.all_threads():
                 inference = self.infer(source if group.rank == 0 else Subset(source, np.arange(0)))
             self._set_labels(group.on_first(lambda: inference.labels))
@@ -203,9 +210,18 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         k = self._checked_n_clusters(n)
         return resolve(self.preset, n, min(10, n) if k == "auto" else int(k), D, self.settings)  # type: ignore[arg-type]
 
-    def predict(self, X: Any) -> Int64:
-        """(n,) the cluster of each row: the largest membership, without Gumbel noise."""
-        return self._labels(self._validate(X))
+    def predict(self, X: Any, *, level: int | None = None) -> Int64:
+        """(n,) the cluster of each row: the largest membership, without Gumbel noise.
+
+        After ``n_clusters="auto"``, ``level`` asks for coarser or finer clusters: the tree ``levels_``, cut at so many.
+        """
+        source = self._validate(X)
+        if level is None:
+            return self._labels(source)
+        if self.levels_ is None:
+            raise ValueError('There are no levels, because n_clusters was given; fit with n_clusters="auto".')
+        Z, logits = self._forward(source)
+        return self.levels_.labels(Z.numpy(), logits.argmax(-1).numpy(), level)
 
     def predict_proba(self, X: Any) -> Float32:
         """(n, k) memberships, calibrated without labels; rows sum to 1."""
@@ -256,6 +272,9 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             "choice": dataclasses.asdict(self.choice_) if self.choice_ else None,
             "labels": self.labels_.tolist(),
         }
+        (Path(folder) / LEVELS_FILE).unlink(missing_ok=True)  # of a model that this one replaces
+        if self.levels_ is not None:
+            write_levels(Path(folder), self.levels_)
         save_network(self.network_, Path(folder), extra)
 
     @classmethod
@@ -272,6 +291,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         model.network_, model.settings_, model.head_ = network, saved.settings, saved.head
         model.finished_, model.calibration_, model.choice_ = saved.finished, saved.calibration, saved.choice
         model.labels_, model.seed_ = np.array(saved.labels, dtype=np.int64), seed_from(model.random_state)
+        model.levels_ = read_levels(Path(folder)) if (Path(folder) / LEVELS_FILE).is_file() else None
         model.n_clusters_ = network.config.n_clusters
         model.n_features_in_ = network.config.in_dim
         return model
@@ -337,6 +357,22 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             )
 
         self.calibration_ = group.on_first(compute)
+
+    def _build_levels(self, source: FeatureSource, rows: Int64) -> Levels | None:
+        """The tree of coarser and finer clusters, from a sample of ``rows``; None if the number was given."""
+        if self.choice_ is None:
+            return None
+        sample = rows[sample_rows(len(rows), LEVELS.rows, generator(self.seed_, Stream.LEVELS))]
+        X = read_rows(source, sample)
+        Z, logits = self._forward(X)
+        return build_levels(
+            self._projected_columns(X),
+            Z.numpy(),
+            logits.argmax(-1).numpy(),
+            self.n_clusters_,
+            stable=(self.choice_.chosen, *self.choice_.runners_up),
+            seed=self.seed_,
+        )
 
     def _projected_columns(self, X: Float32) -> Float32:
         """The columns of ``X (n, D)`` that the network reads: of several feature spaces, it may read one only."""

@@ -57,6 +57,21 @@ def test_options_take_precedence_over_the_file(features: Path, tmp_path: Path) -
     assert parameters["settings"] == {"hidden_dim": 8, "eps": 1, "warmup_epochs": 1, "finetune_epochs": 1}
 
 
+def check_levels(folder: Path, features: Path, tmp_path: Path) -> None:
+    """Predictions, exports and the report of a run with levels agree."""
+    assert '"merges":' in (folder / "report.html").read_text()
+    assert "model/levels.json" in json.loads((folder / "checksums.json").read_text())["files"]
+    for level in (2, 4, 7):
+        new, table = tmp_path / f"new-{level}.csv", tmp_path / f"table-{level}.csv"
+        assert run("predict", folder, features, "--part", "train", "--level", level, "-o", new) == 0
+        assert run("export", folder, "--to", "csv", "--level", level, "-o", table) == 0
+        predicted, exported = ([row["cluster"] for row in csv.DictReader(path.open())] for path in (new, table))
+        assert predicted == exported
+        assert len(set(predicted)) == level
+    assert run("predict", folder, features, "--level", 9999, "-o", tmp_path / "none.csv") == 2
+    assert run("export", folder, "--to", "onnx", "--level", 2, "-o", tmp_path / "onnx") == 2
+
+
 def test_chosen_number_of_clusters(
     four_groups: Path, quick: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,6 +85,7 @@ def test_chosen_number_of_clusters(
     assert run("predict", folder, four_groups, "-o", tmp_path / "new.csv") == 0
     assert run("report", folder, "--map", "pca") == 0
     assert 'id="choice"' in (folder / "report.html").read_text()
+    check_levels(folder, four_groups, tmp_path)
     capsys.readouterr()
     assert run("fit", four_groups, "-k", "auto", "-o", folder, *quick, "--json") == 0  # of the finished run
     assert json.loads(capsys.readouterr().out)["choice"]["chosen"] == 4

@@ -4,8 +4,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 from cgmcr2 import Clustering
+from cgmcr2.consensus.levels import build_levels
 from cgmcr2.explorer.levels import level_edits
 
 
@@ -59,3 +61,14 @@ def test_impossible_numbers_are_refused(clustering: Clustering) -> None:
             level_edits(clustering, m, halves)
     with pytest.raises(ValueError, match="ask for fewer"):
         level_edits(clustering, 100, halves)
+
+
+@pytest.mark.parametrize("m", [1, 2, 4, 6, 9])
+def test_the_levels_of_a_run_are_followed(clustering: Clustering, m: int) -> None:
+    Z = np.array(clustering.embedding, dtype=np.float32)
+    levels = build_levels(Z, Z, clustering.labels, 4)
+    assert levels is not None
+    edits = level_edits(clustering, m, halves, levels)
+    edited = clustering.batch(edits) if edits else clustering
+    assert adjusted_rand_score(edited.labels, levels.labels(Z, clustering.labels, m)) == 1
+    assert len(edited.clusters) == m

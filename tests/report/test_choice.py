@@ -71,7 +71,7 @@ def test_equal_scores_and_one_candidate() -> None:
 
 
 def test_chart_accepts_a_choice() -> None:
-    choice = decide([2, 3, 4, 5, 6], agreement=[0.2, 0.4, 0.9, 0.6, 0.5], scores=[0.2, 0.4, 0.9, 0.6, 0.5])
+    choice = decide([2, 3, 4, 5, 6], scores=[0.2, 0.4, 0.9, 0.6, 0.5])
     chart = choice_chart(vars(choice))
     assert chart is not None
     assert [mark.k for mark in chart.marks if mark.chosen] == [4]

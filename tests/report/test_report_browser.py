@@ -13,6 +13,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from cgmcr2.clustering import Clustering
+from cgmcr2.consensus.levels import build_levels
 from cgmcr2.images import Catalog
 from cgmcr2.report.limits import PageLimits
 from cgmcr2.report.report import write_report
@@ -479,3 +480,31 @@ def test_thumbnail_that_cannot_be_decoded(browser: Any, with_images: Path, tmp_p
     go(browser, "map")
     browser.until(f"{COLOURS} > 50")
     assert problems(browser) == []
+
+
+def test_the_slider_shows_coarser_and_finer_levels(browser: Any, tmp_path: Path) -> None:
+    fitted = clustering([f"{i:03}.png" for i in range(120)], 4).rename(0, "cats")
+    Z = np.array(fitted.embedding, dtype=np.float32)
+    levels = build_levels(Z, Z, fitted.labels, 4, stable=(2, 9))
+    assert levels is not None
+    browser.open(write_report(fitted, tmp_path / "report.html", levels=levels, map_method="pca"), width=390)
+    assert browser.run("document.querySelector('.level-marks').innerText.match(/\\d+/g).join()") == "4,2,4,9"
+    before = browser.run("JSON.stringify(app.data.clusters)")
+    for m, press in ((9, ".level-mark:nth-of-type(3)"), (2, ".level-mark:nth-of-type(1)")):
+        browser.click(press)
+        browser.until(f"app.data.clusters.length === {m}")
+        expected = fitted.at_level(levels, m)
+        assert browser.run("Array.from(app.data.labels)") == expected.labels.tolist()
+        sizes = browser.run("app.data.clusters.map(entry => entry.size)")
+        assert sizes == [int(size) for size in expected.sizes() if size]
+        names = browser.run("app.data.clusters.map(entry => entry.name)")
+        assert names == [expected.names[cluster] for cluster in expected.clusters]
+        assert f"in {m} clusters" in browser.run("document.getElementById('headline').textContent")
+    browser.run("document.getElementById('levels-slider').focus()")
+    browser.press("ArrowRight")
+    browser.until("app.data.clusters.length === 3")
+    browser.click(".level-mark:nth-of-type(2)")
+    browser.until("app.data.clusters.length === 4")
+    assert browser.run("JSON.stringify(app.data.clusters)") == before
+    assert browser.run("document.documentElement.scrollWidth") == 390
+    assert browser.problems == []

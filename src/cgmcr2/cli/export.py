@@ -24,6 +24,7 @@ Examples:
   cgmcr2 export run --to csv -o clusters.csv
   cgmcr2 export run --to parquet --features -o embeddings.parquet
   cgmcr2 export run --to label-studio -o tasks
+  cgmcr2 export run --level 7 -o coarse
   cgmcr2 export run --to onnx -o deploy
 """
 MAX_LISTED = 20  # missing images listed on the terminal
@@ -50,6 +51,7 @@ def export(
         ),
     ] = "copy",
     images: options.MovedImages = None,
+    level: options.Level = None,
     edits: options.WithEdits = True,
     with_features: Annotated[
         bool, typer.Option("--features", help="Add the features of the images to a parquet, arrow or lance table.")
@@ -69,19 +71,22 @@ def export(
 
     folder = RunFolder(run, with_edits=edits)
     if to == "onnx":
+        if level is not None:
+            raise ValueError("The onnx model has the fitted clusters only; export it without --level.")
         _export_model(folder, output, images, as_json=as_json)
         return
+    clustering = folder.clustering if level is None else folder.at_level(level)
     needs_images = to in ("folders", "imagefolder", "coco", "fiftyone", "label-studio")
     if needs_images and images is None and folder.info.encoder_name is None:
         raise ValueError(f"{run} was fitted on features, not on images; export a table, such as --to csv.")
     catalog = folder.catalog(images) if needs_images else None
     features = None
     if with_features:
-        features = folder.features(folder.clustering.ids)
+        features = folder.features(clustering.ids)
         if features is None:
             raise FileNotFoundError(f"The features of {run} are no longer available; export without --features.")
-    result = export_clustering(folder.clustering, output, to, images=catalog, features=features, link=link)
-    n_clusters = sum(cluster != folder.clustering.excluded for cluster in folder.clustering.clusters)
+    result = export_clustering(clustering, output, to, images=catalog, features=features, link=link)
+    n_clusters = sum(cluster != clustering.excluded for cluster in clustering.clusters)
     if as_json:
         missing = [{"path": id, "reason": reason} for id, reason in result.missing]
         print_json({"output": str(result.path), "rows": result.written, "clusters": n_clusters, "missing": missing})

@@ -50,6 +50,12 @@ def encoder_name(names: list[str] | None, views: int | None = None) -> str:
     return name if views is None else add_option(name, "views", views)
 
 
+Level = Annotated[
+    int | None,
+    typer.Option(
+        "--level", metavar="N", help="Coarser or finer: N clusters, of a run with -k auto.  [default: as fitted]"
+    ),
+]
 Clusters = Annotated[
     str | None,
     typer.Option("-k", "--clusters", metavar="N|auto", help="Number of clusters; auto chooses it from the data."),

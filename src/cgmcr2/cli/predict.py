@@ -15,6 +15,7 @@ Examples:
   cgmcr2 predict run new-photos -o new.csv
   cgmcr2 predict run new-photos --no-cache -o new.csv
   cgmcr2 predict run features.npz --part test -o test.csv
+  cgmcr2 predict run new-photos --level 7 -o coarse.csv
   cgmcr2 predict run new-photos --engine ray --address auto -o new.csv
 """
 
@@ -26,6 +27,7 @@ def predict(
         "predictions.csv"
     ),
     part: options.Part = "all",
+    level: options.Level = None,
     cache: Annotated[
         Path | None,
         typer.Option("--cache", metavar="DIR", help="Folder that keeps the features.  [default: user's cache folder]"),
@@ -44,14 +46,14 @@ def predict(
     """Assign new images or rows to the clusters of a run.
 
     Writes one row per input with the cluster, its name, the confidence, the margin and the outlier score, or the reason
-    why the file could not be read. Prediction is deterministic.
+    why the file could not be read. Prediction is deterministic. A run with -k auto answers at any --level.
     """
     from cgmcr2.features.sources import is_features
     from cgmcr2.runs import Predictor, RunFolder
 
     if output.parent.resolve() == run.resolve():
         raise ValueError(f"{output} would be a file of the run folder itself; write the predictions elsewhere with -o.")
-    predictor = Predictor(RunFolder(run, with_edits=edits), device=device)
+    predictor = Predictor(RunFolder(run, with_edits=edits), device=device, level=level)
     if is_features(source):
         prediction = predictor.predict_features(source, part=part)
     else:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cgmcr2._checksums import FILE_NAME as CHECKSUMS
+from cgmcr2.model.levels import Levels, read_levels
 
 from . import io
 from .draft import Draft, cluster_number, row_numbers
@@ -286,6 +287,25 @@ class Clustering(ClusteringFields, Verbs):
                 merged = merged.merge(group)
         return merged
 
+    def at_level(self, levels: Levels, m: int) -> Clustering:
+        """The clusters at the level of m clusters; ``levels`` is the tree through the clusters of this clustering.
+
+        Clusters keep their numbers and names: a merged one has those of its largest part, a part of a divided one is
+        new. ``Clustering.load(folder, level=m)`` does both steps for a run folder.
+        """
+        levels.check(m)
+        draft, split = Draft.of(self), max(0, m - levels.proposed)
+        boundary = levels.finest - levels.proposed  # merges before it are within clusters
+        for kept, gone in levels.merges[boundary : levels.finest - m]:
+            draft.merge([kept, gone])
+        if split:
+            if self.embedding is None:
+                raise ValueError("More clusters need the embedding of the images, but this clustering has none.")
+            parents = dict(zip(levels.leaves, levels.parents, strict=True))
+            new = [gone for _, gone in reversed(levels.merges[boundary - split : boundary])]
+            draft.divide([parents[number] for number in new], levels.labels(self.embedding, self.labels, m))
+        return self.edited(draft)
+
     # --- saving ------------------------------------------------------------------------------------------------------
 
     def records(self) -> Iterator[tuple[object, ...]]:
@@ -314,12 +334,17 @@ class Clustering(ClusteringFields, Verbs):
         io.save_clustering(self, Path(folder))
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], *, edits: bool = True) -> Clustering:
+    def load(cls, folder: str | os.PathLike[str], *, edits: bool = True, level: int | None = None) -> Clustering:
         """Load what ``save`` wrote, after the edits in the folder; arrays are memory-mapped.
 
-        Only ``labels.csv`` is required. Without ``edits``, the clusters are as fitted.
+        Only ``labels.csv`` is required. Without ``edits``, the clusters are as fitted. With a ``level``, there are so
+        many clusters; the folder must be a run with ``-k auto``.
         """
-        from .edits import load_edited
+        from .edits import check_unmoved, load_edited
 
         fitted = cls(**io.read_clustering(Path(folder)))
-        return load_edited(Path(folder), fitted) if edits else fitted
+        clustering = load_edited(Path(folder), fitted) if edits else fitted
+        if level is None:
+            return clustering
+        check_unmoved(fitted, clustering)
+        return clustering.at_level(read_levels(Path(folder) / "model"), level)

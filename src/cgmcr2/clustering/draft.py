@@ -130,6 +130,13 @@ class Draft:
             target = self._add(name or self._unused(self.names[origin]))
             self._relabel(rows, np.full(len(rows), target))
 
+    def divide(self, parents: Sequence[int], labels: Int64) -> None:
+        """Append a cluster for each of ``parents``, named after it, and give the images other ``labels (n,)``."""
+        for parent in parents:
+            self._add(self._unused(self.names[parent]))
+        rows = np.flatnonzero(labels != self.labels)
+        self._relabel(rows, labels[rows])
+
     def reject(self, rows: ArrayLike, clusters: Sequence[int | str]) -> None:
         rows, rejected = self._movable(rows), [self.number(cluster) for cluster in clusters]
         if not rejected or self.excluded in rejected:

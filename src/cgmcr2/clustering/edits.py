@@ -189,6 +189,22 @@ def cluster_targets(fitted: Clustering, edited: Clustering) -> NDArray[np.int64]
     return targets
 
 
+def moves_images(fitted: Clustering, edited: Clustering) -> bool:
+    """Whether edits have moved images or added clusters, so that the levels of ``fitted`` do not fit ``edited``.
+
+    >>> c = Clustering(["a", "b"], [0, 1])
+    >>> moves_images(c, c.rename(0, "cats")), moves_images(c, c.merge([0, 1]))
+    (False, True)
+    """
+    return edited.n_clusters != fitted.n_clusters or not np.array_equal(edited.labels, fitted.labels)
+
+
+def check_unmoved(fitted: Clustering, edited: Clustering) -> None:
+    """Raise ``ValueError`` if edits have moved images."""
+    if moves_images(fitted, edited):
+        raise ValueError("Levels are those of the fitted clusters, but edits have moved images; leave out the edits.")
+
+
 def load_history(folder: Path, fitted: Clustering) -> History:
     """The edits of ``fitted`` in ``folder`` that are in effect, and those that were undone."""
     return history_of(read_edits(folder / FILE_NAME, fitted)[0])

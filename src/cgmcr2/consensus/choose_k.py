@@ -1,18 +1,21 @@
 """Choose the number of clusters from the data alone, before training.
 
-Two criteria are combined; a reference then decides whether the choice is clear.
+Three criteria are combined; a reference then decides whether there are groups at all.
 
-*Agreement of the views.* For each candidate k, the two linear views of ``views.py`` are partitioned by k-means after
-random walks over their own neighbour graphs. With too few clusters the partitions merge groups differently, with too
-many they split groups differently; at a good k the partitions of the two views agree (adjusted mutual information).
+*Information.* For each candidate k, the two linear views of ``views.py`` are partitioned by k-means after random walks
+over their own neighbour graphs. At a good k, the cluster of a row tells the clusters of its neighbours; clusters that
+are split where rows are dense do not.
+
+*Ward's heights.* A tree of the smoothed rows by Ward's criterion has a jump where groups that differ have to be merged.
 
 *Eigengap.* The normalised adjacency matrix of a graph with k groups has k eigenvalues near 1, followed by a gap
 (von Luxburg, 2007). The gap after the k-th eigenvalue is taken relative to ``1 - w_{k+1}``.
 
-The agreement finds the right range of k but is flat within it; the eigengap is sharp but may find the wrong range.
+The information finds the right range of k but is flat within it; jumps and gaps are sharp but may be elsewhere.
 
-*Reference.* Partitions of noise agree as well, above all if there are few rows or few features. So the choice is clear
-only if agreement and eigengap are significantly larger than on surrogate data without groups (``reference.py``).
+*Reference.* Partitions of noise have information as well, above all if there are few rows or few features. So there are
+groups only if the agreement of the two views and the eigengap are significantly larger than on surrogate data without
+groups (``reference.py``).
 """
 
 from __future__ import annotations
@@ -24,20 +27,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from cgmcr2._files import read_json, write_json
-from cgmcr2._progress import progress_bar
 from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2.features.sources import FeatureSource, read_rows, space_widths
-from cgmcr2.graphs.spectral import leading_eigenvectors
-from cgmcr2.graphs.walk import neighbour_matrix
 from cgmcr2.model import unit_spaces
 
-from .kmeans import kmeans
-from .partitions import Float64, Int64, adjusted_mutual_information
+from .criteria import eigengaps, relative_information, standardized_excess, view_agreement, ward_jumps
+from .partitions import Float64
 from .reference import Float32, count_distinct, permuted_columns, rotated_rows
 from .views import smoothed_views
 
@@ -51,8 +50,10 @@ class ChooseKConfig:
     min_rows_per_cluster: int = 5  # bounds the largest candidate on small data
     step: float = 1.15  # ratio of consecutive candidates above 12
     walk_steps: tuple[int, ...] = (4, 8)  # lengths of the random walk that smooths the views
-    few_clusters: float = 1.0  # penalty few_clusters / k^2: k-means with few clusters agrees on any data
-    gap_weight: float = 0.03  # weight of log(k^gap_growth x gap) relative to the agreement
+    tree_rows: int = 4_000  # sample size of Ward's tree, which takes time quadratic in it
+    few_clusters: float = 2.5  # penalty few_clusters / k^2: few clusters are informative on any data
+    jump_weight: float = 0.5  # weight of the jump of Ward's heights relative to the information
+    gap_weight: float = 0.05  # weight of log(k^gap_growth x gap) relative to the information
     gap_growth: float = 0.25  # compensates that gaps shrink as k grows
     tolerance: float = 0.02  # scores closer than this count as equal
     min_excess: float = 1.645  # over surrogate data; one-sided 5 % quantile of the normal distribution
@@ -69,20 +70,20 @@ DEFAULT = ChooseKConfig()
 class Choice:
     """The chosen number of clusters, its alternatives, and whether the data is clear about it.
 
-    >>> choice = decide([2, 3, 4, 5, 6], agreement=[0.2, 0.4, 0.9, 0.6, 0.5], scores=[0.2, 0.4, 0.9, 0.6, 0.5])
+    >>> choice = decide([2, 3, 4, 5, 6], scores=[0.2, 0.4, 0.9, 0.6, 0.5])
     >>> choice.chosen, choice.clear
     (4, True)
     """
 
     candidates: tuple[int, ...]
     scores: tuple[float, ...]  # of the candidates
-    agreement: tuple[float, ...]  # mean AMI between the partitions of the two views, interpolated from the grid
     chosen: int
     runners_up: tuple[
         int, ...
     ]  # up to three other local maxima of the scores, at least a factor of 1.5 apart, highest first
     clear: bool
     verdict: str  # one sentence for people
+    noise: bool = False  # whether the groups are not significantly clearer than those of random data
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Choice:
@@ -94,7 +95,7 @@ class Choice:
     def picture(self, width: int = 40) -> str:
         """The scores as a bar chart in text, one line per candidate.
 
-        >>> print(decide([2, 3, 4], agreement=[0.6, 0.8, 0.7], scores=[0.2, 0.8, 0.4]).picture(width=8))
+        >>> print(decide([2, 3, 4], scores=[0.2, 0.8, 0.4]).picture(width=8))
           2            0.20
           3  ████████  0.80  <- chosen
           4  ███       0.40
@@ -134,37 +135,31 @@ def choose_k(
         return _choose_among_copies(len(X), distinct, most)
     neighbours, views = smoothed_views(X, config.walk_steps, seed)
     gaps = eigengaps(neighbours, grid[-1] + 1)
-    grid_agreement = _view_agreement(views, grid, rng, progress)
+    jumps = ward_jumps(views, grid[-1], config.tree_rows, rng)
+    torch_rng = torch.Generator().manual_seed(int(rng.integers(2**31)))
+    information = relative_information(views, neighbours, grid, torch_rng, progress=progress)
 
-    # of the numbers nearest to each grid value, the one of largest gap is the candidate
+    # of the numbers nearest to each grid value, the one of largest jump and gap is the candidate
+    k = np.arange(2, grid[-1] + 1)
+    sharp = config.jump_weight * jumps[k] + config.gap_weight * np.log(np.maximum(k**config.gap_growth * gaps[k], 1e-3))
     edges = np.sqrt(np.multiply(grid, [*grid[1:], grid[-1] + 1]))
-    cells = np.split(np.arange(2, grid[-1] + 1), np.searchsorted(np.arange(2, grid[-1] + 1), edges[:-1], side="right"))
-    candidates = [int(cell[gaps[cell].argmax()]) for cell in cells]
-    k = np.array(candidates, dtype=np.float64)
-    agreement = np.interp(np.log(k), np.log(grid), grid_agreement)
-    log_gaps = np.log(np.maximum(k**config.gap_growth * gaps[candidates], 1e-3))
-    scores = agreement - config.few_clusters / k**2 + config.gap_weight * log_gaps
-    choice = decide(candidates, agreement, scores, config)
-    return _compare_with_noise(choice, gaps[choice.chosen], X, seed, config) if choice.clear else choice
+    cells = np.split(np.arange(len(k)), np.searchsorted(k, edges[:-1], side="right"))
+    best = np.array([cell[sharp[cell].argmax()] for cell in cells])
+    scores = np.interp(np.log(k[best]), np.log(grid), information) - config.few_clusters / k[best] ** 2 + sharp[best]
+    choice = decide(k[best].tolist(), scores, config)
+    return _compare_with_noise(choice, gaps[choice.chosen], X, views, seed, config)
 
 
-def decide(
-    candidates: Sequence[int],
-    agreement: Sequence[float] | Float64,
-    scores: Sequence[float] | Float64,
-    config: ChooseKConfig = DEFAULT,
-) -> Choice:
+def decide(candidates: Sequence[int], scores: Sequence[float] | Float64, config: ChooseKConfig = DEFAULT) -> Choice:
     """Choose the candidate of highest score.
 
     If candidates that differ by more than a factor of 2 have equal scores (within the tolerance), the choice is not
-    clear, and the smallest of them is taken.
+    clear.
     """
     values = np.asarray(scores, dtype=np.float64)
     best = int(values.argmax())
     ties = [int(i) for i in np.flatnonzero(values >= values[best] - config.tolerance)]
     spread = candidates[ties[-1]] > 2 * candidates[ties[0]]
-    if spread:
-        best = ties[0]
     k = candidates[best]
     padded = np.concatenate([[-np.inf], values, [-np.inf]])
     peaks = np.flatnonzero((values > padded[:-2]) & (values >= padded[2:])).tolist()
@@ -175,48 +170,37 @@ def decide(
             runners_up.append(candidates[i])
     alternatives = [candidates[i] for i in ties if i != best]
     if spread:
-        verdict = f"No clear answer: {k} clusters fit well, but {_enumerate(alternatives)} fit about as well."
+        verdict = f"No clear answer: {k} clusters fit best, but {_enumerate(alternatives)} fit about as well."
     else:
         verdict = f"{k} clusters fit best" + (
             f"; {_enumerate(alternatives)} fit about as well." if alternatives else "."
         )
-    return Choice(tuple(candidates), _rounded(values), _rounded(agreement), k, tuple(runners_up), not spread, verdict)
+    return Choice(tuple(candidates), _rounded(values), k, tuple(runners_up), not spread, verdict)
 
 
-def _compare_with_noise(choice: Choice, gap: float, X: Float32, seed: int, config: ChooseKConfig) -> Choice:
-    """The choice, not clear if agreement and eigengap are not significantly larger than on data without groups."""
-    k, agreement = choice.chosen, choice.agreement[choice.candidates.index(choice.chosen)]
+def _compare_with_noise(
+    choice: Choice, gap: float, X: Float32, views: list[list[Tensor]], seed: int, config: ChooseKConfig
+) -> Choice:
+    """The choice, marked as noise if agreement and eigengap are not significantly larger than without groups."""
+    k = choice.chosen
     rng = np.random.default_rng([seed, Stream.CHOOSE_K])
+    agreement = view_agreement(views, k, rng)
     reference = np.zeros(2)  # agreement and gap
     many_columns = X.shape[1] >= len(X)  # projections of many independent columns are nearly Gaussian
     for surrogate in (rotated_rows,) if many_columns else (rotated_rows, permuted_columns):
         criteria = []
         for _ in range(config.surrogates if len(X) <= config.few_rows else 1):
-            neighbours, views = smoothed_views(surrogate(X, rng), config.walk_steps, seed)
-            criteria.append((_view_agreement(views, [k], rng, progress=False)[0], eigengaps(neighbours, k)[k]))
+            neighbours, surrogate_views = smoothed_views(surrogate(X, rng), config.walk_steps, seed)
+            criteria.append((view_agreement(surrogate_views, k, rng), eigengaps(neighbours, k)[k]))
         reference = np.maximum(reference, np.mean(criteria, axis=0))
     excess = sum(standardized_excess(np.array([agreement, gap]), reference, k)) / math.sqrt(2)  # Stouffer's method
     if excess >= config.min_excess:
         return choice
     verdict = (
-        f"No clear answer: {k} clusters fit best, but not significantly better than they fit random data "
+        f"No groups were found: {k} clusters fit best, but not significantly better than they fit random data "
         f"(AMI of the two views {agreement:.2f}, on random data {reference[0]:.2f})."
     )
-    return dataclasses.replace(choice, clear=False, verdict=verdict)
-
-
-def standardized_excess(values: Float64, reference: Float64, k: int) -> Float64:
-    """``values - reference`` in standard deviations, for numbers between 0 and 1 that depend on k clusters.
-
-    Such a number is treated as the share of the k clusters that are well separated. The arcsine of the square root of a
-    share of k trials has a standard deviation of about ``1 / (2 sqrt(k))``, whatever the share.
-
-    >>> standardized_excess(np.array([0.9, 0.5]), np.array([0.6, 0.5]), k=4).round(2).tolist()
-    [1.45, 0.0]
-    """
-    angles, reference_angles = (np.arcsin(np.sqrt(np.clip(shares, 0, 1))) for shares in (values, reference))
-    excess: Float64 = 2 * math.sqrt(k) * (angles - reference_angles)
-    return excess
+    return dataclasses.replace(choice, clear=False, noise=True, verdict=verdict)
 
 
 def _choose_among_copies(n: int, distinct: int, most: int | None) -> Choice:
@@ -227,7 +211,7 @@ def _choose_among_copies(n: int, distinct: int, most: int | None) -> Choice:
         verdict = "All rows are equal: 1 cluster." if distinct == 1 else f"The data has only {distinct} distinct rows."
     else:
         verdict = f"No clear answer: {n} rows are too few to choose the number of clusters from."
-    return Choice((k,), (float(clear),), (float(clear),), k, (), clear, verdict)
+    return Choice((k,), (float(clear),), k, (), clear, verdict)
 
 
 def _enumerate(numbers: list[int]) -> str:
@@ -247,49 +231,6 @@ def candidate_grid(n: int, most: int | None, config: ChooseKConfig = DEFAULT) ->
     while (k := max(grid[-1] + 1, round(grid[-1] * config.step) if grid[-1] >= 12 else 0)) <= last:
         grid.append(k)
     return grid
-
-
-def eigengaps(neighbours: Sequence[Int64], most: int) -> Float64:
-    """(most + 1,) the relative eigengap ``(w_k - w_{k+1}) / (1 - w_{k+1})`` for each k.
-
-    The graph joins each row with its ``neighbours (n, m)`` of every view.
-
-    >>> triangles = np.array([[1, 2], [0, 2], [0, 1], [4, 5], [3, 5], [3, 4]])
-    >>> int(eigengaps([triangles], 3)[1:].argmax()) + 1
-    2
-    """
-    n = len(neighbours[0])
-    W = sp.csr_array((n, n))
-    for J in neighbours:
-        A = neighbour_matrix(J)
-        W = W + A + A.T
-    w = leading_eigenvectors(sp.csr_array(W), min(most + 1, n), 0, tol=1e-3, dense_rows=max(600, 2 * most))[0]
-    w = np.clip(w, -1, 1)
-    gaps = np.zeros(most + 1)
-    gaps[1 : len(w)] = (w[:-1] - w[1:]) / np.maximum(1 - w[1:], 1e-9)
-    return gaps
-
-
-def _view_agreement(
-    views: Sequence[list[Tensor]], grid: Sequence[int], rng: np.random.Generator, progress: bool
-) -> Float64:
-    """For each k of the grid, the mean AMI between the partitions of one view and those of the other."""
-    torch_rng = torch.Generator().manual_seed(int(rng.integers(2**31)))
-    means = []
-    with progress_bar(len(grid), desc="Choosing k", unit="k", enabled=progress) as bar:
-        for k in grid:
-            starts, best = (15, 5) if k <= 20 else (6, 2) if k <= 60 else (1, 1)  # luck matters less with many clusters
-            one, other = ([p for Y in view for p in _best_kmeans(Y, k, starts, best, torch_rng)] for view in views)
-            means.append(np.mean([adjusted_mutual_information(a, b, rng) for a in one for b in other]))
-            bar.update(1)
-    return np.array(means)
-
-
-def _best_kmeans(Y: Tensor, k: int, starts: int, best: int, generator: torch.Generator) -> Int64:
-    """(best, n) the k-means partitions of lowest inertia: whether bad local optima agree is luck."""
-    labels, inertia = kmeans(Y, k, starts, generator)
-    partitions: Int64 = labels[inertia.argsort()[:best]].numpy()
-    return partitions
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from cgmcr2.clustering import Clustering
+from cgmcr2.model.levels import Levels
 
 Split = Callable[[int, int], list[list[int]]]
 
 
-def level_edits(clustering: Clustering, m: int, split: Split) -> list[tuple[str, dict[str, Any]]]:
+def level_edits(
+    clustering: Clustering, m: int, split: Split, levels: Levels | None = None
+) -> list[tuple[str, dict[str, Any]]]:
     """The merges or splits that lead to m clusters; excluded images are neither merged nor split.
+
+    With the ``levels`` of the run, which edits that move images invalidate, they are those of its tree.
 
     Fewer clusters: the tree of the clusters, cut at m branches; the largest cluster of a branch keeps its number and
     name. More clusters: the clusters of lowest cohesion are split into two; if m is more than twice as large, into
@@ -21,6 +29,8 @@ def level_edits(clustering: Clustering, m: int, split: Split) -> list[tuple[str,
     >>> level_edits(c, 2, lambda cluster, parts: [])
     [('merge', {'clusters': [0, 1]})]
     """
+    if levels is not None and m <= levels.finest and clustering.embedding is not None:
+        return _tree_edits(clustering, clustering.at_level(levels, m))
     included = clustering.included()
     sizes = clustering.sizes()
     clusters = included.clusters
@@ -31,6 +41,22 @@ def level_edits(clustering: Clustering, m: int, split: Split) -> list[tuple[str,
         return [("merge", {"clusters": sorted(group, key=lambda c: -sizes[c])}) for group in groups if len(group) > 1]
     parts = _split_numbers(clustering, clusters, m - len(clusters))
     return [("split", {"cluster": cluster, "parts": split(cluster, number)}) for cluster, number in parts.items()]
+
+
+def _tree_edits(clustering: Clustering, target: Clustering) -> list[tuple[str, dict[str, Any]]]:
+    """The merges or splits that lead to a level of the same tree."""
+    sizes, groups = clustering.sizes(), defaultdict[int, list[int]](list)
+    for cluster, kept in target.merged.items():
+        groups[kept].append(cluster)
+    edits: list[tuple[str, dict[str, Any]]] = [
+        ("merge", {"clusters": [kept, *sorted(gone, key=lambda c: -sizes[c])]}) for kept, gone in groups.items()
+    ]
+    for cluster in clustering.clusters:
+        parts = np.unique(target.labels[clustering.rows(cluster)])
+        if len(parts) > 1:
+            rows = [target.rows(int(part)).tolist() for part in parts if part != cluster]
+            edits.append(("split", {"cluster": cluster, "parts": rows}))
+    return edits
 
 
 def _split_numbers(clustering: Clustering, clusters: list[int], more: int) -> dict[int, int]:

@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from cgmcr2.clustering.edits import moves_images
 from cgmcr2.clustering.export import Kind, export
 from cgmcr2.clustering.splitting import propose_split
 from cgmcr2.encoders import TextEncoder, list_encoders
@@ -223,7 +224,8 @@ class Session:
         def split(cluster: int, parts: int) -> list[list[int]]:
             return [rows.tolist() for rows in propose_split(clustering, cluster, parts, features=self.features)]
 
-        return level_edits(clustering, clusters, split)
+        levels = None if moves_images(self.run.fitted, clustering) else self.run.levels
+        return level_edits(clustering, clusters, split, levels)
 
     # --- searching ---------------------------------------------------------------------------------------------------
 

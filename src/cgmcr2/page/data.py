@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.geometry import ClusterSummary, summarize_clusters
+from cgmcr2.model.levels import Levels
 
 CLOSE_CALL = 0.1  # rows of a smaller margin are close calls
 TYPICAL, UNCERTAIN = 12, 6  # rows listed for the card of a cluster
@@ -118,6 +119,27 @@ def duplicate_groups(clustering: Clustering, page_index: NDArray[np.int64]) -> l
     groups = [page_index[rows] for rows in clustering.duplicates()]
     listed = [group[group >= 0].tolist() for group in groups]
     return sorted((group for group in listed if len(group) > 1), key=lambda group: -len(group))
+
+
+def level_values(clustering: Clustering, levels: Levels, page_index: NDArray[np.int64]) -> dict[str, Any]:
+    """The tree of coarser and finer clusters as the page reads it, for a clustering as fitted.
+
+    ``leaf`` holds the leaf of each row on the page, as uint16; ``names``, those of the finest level.
+    """
+    if clustering.embedding is None:
+        raise ValueError("The levels of a page need the embedding of its rows, but this clustering has none.")
+    leaves = levels.nearest_leaves(clustering.embedding, clustering.labels)
+    leaf = np.empty((page_index >= 0).sum(), "<u2")
+    leaf[page_index[page_index >= 0]] = np.where(leaves < 0, NO_CLUSTER, leaves)[page_index >= 0]
+    return {
+        "proposed": levels.proposed,
+        "stable": levels.stable,
+        "leaves": levels.leaves,
+        "merges": levels.merges,
+        "sizes": np.bincount(leaves[leaves >= 0], minlength=levels.finest).tolist(),
+        "names": clustering.at_level(levels, levels.finest).names,
+        "leaf": pack(leaf.tobytes()),
+    }
 
 
 def headline(n: int, k: int, item: str) -> str:

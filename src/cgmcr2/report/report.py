@@ -18,6 +18,7 @@ from cgmcr2.clustering.geometry import summarize_clusters
 from cgmcr2.features.sources import FeatureSource
 from cgmcr2.images import Catalog
 from cgmcr2.images.sources import FileSource
+from cgmcr2.model.levels import Levels
 from cgmcr2.page import data, render_page
 from cgmcr2.page.colors import PALETTE
 
@@ -38,6 +39,7 @@ def write_report(
     metrics: Sequence[Mapping[str, Any]] = (),
     settings: Mapping[str, Any] | None = None,
     errors: Sequence[tuple[str, str]] = (),
+    levels: Levels | None = None,
     source: str = "",
     note: str = "",
     map_method: Method = "auto",
@@ -57,6 +59,7 @@ def write_report(
     metrics : one mapping per training step, with ``step``, ``stage`` and numbers (the lines of ``metrics.jsonl``)
     settings : the contents of ``run.json``
     errors : (file, reason) of the images that could not be read
+    levels : the tree of coarser and finer clusters, for a slider; it must be that of the clustering's clusters
     source : what was clustered, for the heading
     note : a notice for the top of the page
     map_method : see :func:`cgmcr2.report.projection.project`
@@ -97,6 +100,7 @@ def write_report(
         "rows": data.pack(data.row_values(clustering, listed)),
         "duplicates": data.duplicate_groups(clustering, page_index),
         "duplicate_groups": len(clustering.duplicates()),
+        "levels": levels and data.level_values(clustering, levels, page_index),
         "map": None,
         "map_name": MAP_NAMES.get(map_method, ""),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cgmcr2.clustering.edits import moves_images
 from cgmcr2.images import Catalog
 from cgmcr2.report.projection import Method
 from cgmcr2.report.report import write_report
@@ -49,6 +50,7 @@ def report_run(
         metrics=run.read_metrics(),
         settings=info.values(),
         errors=run.read_errors(),
+        levels=None if moves_images(run.fitted, clustering) else run.levels,
         source=Path(info.source).name,
         note=note,
         map_method=map_method,

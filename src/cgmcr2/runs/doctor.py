@@ -20,7 +20,7 @@ from cgmcr2.features.manifest import FILE_NAME as MANIFEST
 from cgmcr2.features.sources import load_feature_file
 
 from .fit import fitted_clustering
-from .folder import MODEL_FILES, RunFolder, StrPath
+from .folder import LEVELS, MODEL_FILES, RunFolder, StrPath
 from .inputs import select_part
 from .refine import REFINED
 
@@ -59,6 +59,7 @@ def check_run(path: StrPath) -> list[Finding]:
         **dict.fromkeys(CLUSTERING_FILES, ("the file is computed again from the model and the features", usable)),
         DUPLICATES: ("the file is written again from labels.csv", "labels.csv" not in damage),
         **dict.fromkeys(MODEL_FILES, ("repeat the run in another folder", False)),
+        LEVELS: ("repeat the run in another folder, or use it without --level", False),
         "report.html": ("the page is written again", True),
         "metrics.jsonl": ("the file is deleted; the report then has no learning curves", True),
         "errors.csv": ("the file is written again from the feature store", True),

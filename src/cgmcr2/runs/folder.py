@@ -17,7 +17,7 @@ from cgmcr2 import _checksums
 from cgmcr2._checksums import DamagedFileError
 from cgmcr2.clustering import Clustering
 from cgmcr2.clustering.edits import FILE_NAME as EDITS
-from cgmcr2.clustering.edits import load_edited
+from cgmcr2.clustering.edits import check_unmoved, load_edited
 from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
 from cgmcr2.datasets import load_dataset
 from cgmcr2.features import FeatureStore
@@ -25,6 +25,8 @@ from cgmcr2.features.duplicates import FILE_NAME as DUPLICATES
 from cgmcr2.features.sources import FeatureSource, Subset, load_feature_file
 from cgmcr2.images import Catalog
 from cgmcr2.inference import TrainedModel
+from cgmcr2.model.levels import FILE_NAME as LEVELS_FILE
+from cgmcr2.model.levels import Levels, read_levels
 
 from .info import RunInfo
 
@@ -36,10 +38,12 @@ StrPath = str | os.PathLike[str]
 BEFORE_RUN = ("features", "errors.csv", "choice.json", DUPLICATES)  # files that may exist before run.json
 MOVED = "give the folder or archive that holds them now with --images"
 MODEL_FILES = ("model/config.json", "model/model.safetensors")
+LEVELS = f"model/{LEVELS_FILE}"
 SEALED = (
     "run.json",
     *CLUSTERING_FILES,
     *MODEL_FILES,
+    LEVELS,
     "metrics.jsonl",
     "errors.csv",
     "choice.json",
@@ -96,6 +100,19 @@ class RunFolder:
         """The trained model, for prediction."""
         self.verify(*MODEL_FILES)
         return TrainedModel.load(self.model_folder, device=device)
+
+    @cached_property
+    def levels(self) -> Levels | None:
+        """The tree of coarser and finer clusters; None if the number of clusters was given."""
+        self.verify(LEVELS)
+        return read_levels(self.model_folder) if (self.path / LEVELS).is_file() else None
+
+    def at_level(self, m: int) -> Clustering:
+        """The clustering at the level of m clusters."""
+        check_unmoved(self.fitted, self.clustering)
+        if self.levels is None:
+            raise ValueError(f"{self.path} has no levels, because its number of clusters was given; use -k auto.")
+        return self.clustering.at_level(self.levels, m)
 
     def estimator(self, device: str = "auto") -> CgMCR2:
         """The fitted estimator."""
@@ -246,7 +263,7 @@ class RunFolder:
                 if path.is_file():
                     shutil.copyfile(path, staging / path.name)
             info.write(staging / self.run_json.name)
-        self.info, self.fitted, self.clustering = info, clustering, clustering
+        self.info, self.fitted, self.clustering, self.levels = info, clustering, clustering, model.levels_
 
     def write_info(self, info: RunInfo) -> None:
         """Write ``run.json``."""

@@ -70,10 +70,14 @@ class Predictor:
     ----------
     run : a run folder
     device : where to run the model
+    level : number of clusters to predict, of a run with ``-k auto``; default: the fitted ones, with their edits
     """
 
-    def __init__(self, run: StrPath | RunFolder, *, device: str = "auto") -> None:
+    def __init__(self, run: StrPath | RunFolder, *, device: str = "auto", level: int | None = None) -> None:
         self.run = run if isinstance(run, RunFolder) else RunFolder(run)
+        self.level = level
+        if level is not None:
+            self.run.at_level(level)  # reject a level that the run does not have
         self.model, self.base = self._model_in_effect(device)
 
     def _model_in_effect(self, device: str) -> tuple[TrainedModel, Clustering]:
@@ -164,7 +168,10 @@ class Predictor:
         reference = None if edited.embedding is None else (edited.embedding, edited.labels)
         outlier = outlier_scores(inference.embedding, inference.labels, reference)
         fields = {name: getattr(edited, name) for name in ("names", "merged", "excluded")}
-        return Clustering(ids, **inference._asdict(), outlier=outlier, **fields)
+        clustering = Clustering(ids, **inference._asdict(), outlier=outlier, **fields)
+        if self.level is None or self.run.levels is None:
+            return clustering
+        return clustering.at_level(self.run.levels, self.level)
 
     def _select(self, file: FeatureFile, path: StrPath, part: str) -> tuple[FeatureSource, list[str], str]:
         self.check_encoder(file.fingerprint, file.features.shape[1], str(path))

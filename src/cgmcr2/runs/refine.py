@@ -132,6 +132,7 @@ class Refiner:
         )
         model.n_clusters_ = probabilities.shape[1]
         model.calibration_ = Calibration(stability=model.calibration_.stability)
+        model.levels_ = None  # of the fitted clusters
         return model
 
     def _refined(self) -> tuple[Float32, Constraints]:

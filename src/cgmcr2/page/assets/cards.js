@@ -41,7 +41,7 @@ export function cardsView(app) {
   sort.title = `Needs a look: mixed with another cluster, varied ${app.data.item}s, or many close calls`;
   const levels = levelsControl(app);
   const element = el("section", { id: "view-clusters", "aria-labelledby": "clusters-title" },
-    el("div", { className: "head" }, el("h2", { id: "clusters-title", textContent: "Clusters" }), el("div", { className: "tools" }, levels, sort)), list, end);
+    el("div", { className: "head" }, el("h2", { id: "clusters-title", textContent: "Clusters" }), el("div", { className: "tools" }, editable ? levels : null, sort)), editable ? null : levels, list, end);
 
   // The card of a cluster; one that has not changed is kept, so that its pictures do not flicker.
   function card(entry) {

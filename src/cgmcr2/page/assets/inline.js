@@ -17,6 +17,7 @@ export function inlineSource() {
     load: async () => ({
       ...state, ...rowArrays(bytes(rows), state.n), has_images: Object.keys(thumbnails).length > 0, has_map: map !== null,
       groups: duplicates, // of near-duplicates
+      levels: state.levels && { ...state.levels, leaf: new Uint16Array(bytes(state.levels.leaf)) },
     }),
     id: (row) => ids[row],
     ids: async (rows) => Array.from(rows, (row) => ids[row]),

@@ -1,14 +1,54 @@
-// Coarse to fine: fewer clusters by merging, more by splitting, with a preview.
+// Coarse to fine: fewer clusters by merging, more by splitting. In the explorer a dialog with a preview; a report shows
+// the levels of the run's tree.
 
 import { el, button, openDialog, plural } from "./dom.js";
 import { picture } from "./tiles.js";
+import { atLevel } from "./tree.js";
 
 const PICTURES = 6;
 const DELAY = 250; // milliseconds after the last change of the slider
+const STEPS = 24; // of the report's slider, for each factor e in the number of clusters
 
 export function levelsControl(app) {
-  if (!app.source.editable) return null;
+  if (!app.source.editable) return app.data.levels ? levelsSlider(app) : null;
   return button("Coarser or finer…", () => levelsDialog(app), { id: "levels", title: "Merge or split clusters to get fewer or more of them" });
+}
+
+const coarseToFine = (slider) => [el("span", { className: "small", textContent: "coarse" }), slider, el("span", { className: "small", textContent: "fine" })];
+
+// Shows the clusters of a level at once; nothing is saved.
+function levelsSlider(app) {
+  const base = app.data, { proposed, stable, leaves } = base.levels;
+  const marked = new Set([...stable, proposed]);
+  const step = (m) => Math.round(STEPS * Math.log(m));
+  // The numbers on the slider: all small ones, then steps of equal ratio, and those that are marked.
+  const levels = Array.from({ length: leaves.length - 1 }, (_, i) => i + 2).filter((m) => marked.has(m) || m === leaves.length || step(m) > step(m - 1));
+  const slider = el("input", { type: "range", id: "levels-slider", min: 0, max: levels.length - 1, value: levels.indexOf(proposed), "aria-label": "Number of clusters" });
+  const title = el("output", { className: "small", htmlFor: "levels-slider" });
+  const marks = [...marked].sort((a, b) => a - b).map((m) => button(String(m), () => show(m), {
+    className: "level-mark", title: m === proposed ? `${plural(m, "cluster")}: proposed` : `${plural(m, "cluster")}: stable as well`,
+  }));
+  const waiting = { frame: 0 };
+
+  function describe(m) {
+    title.textContent = `${plural(m, "cluster")}${m === proposed ? ", proposed" : marked.has(m) ? ", stable" : ""}`;
+    slider.setAttribute("aria-valuetext", title.textContent);
+    for (const mark of marks) mark.setAttribute("aria-pressed", String(Number(mark.textContent) === m));
+  }
+
+  function show(m) {
+    slider.value = levels.indexOf(m);
+    describe(m);
+    cancelAnimationFrame(waiting.frame);
+    waiting.frame = requestAnimationFrame(() => {
+      app.replace(atLevel(base, m));
+      app.views.clusters.show(); // sorted again
+    });
+  }
+
+  slider.addEventListener("input", () => show(levels[slider.value]));
+  describe(proposed);
+  return el("div", { id: "levels", role: "group", "aria-label": "Coarser or finer" }, el("p", { className: "levels" }, ...coarseToFine(slider)), el("p", { className: "level-marks" }, title, ...marks));
 }
 
 function levelsDialog(app) {
@@ -22,7 +62,7 @@ function levelsDialog(app) {
   const groups = el("div", { className: "level-groups", "aria-live": "polite" });
   const apply = button("Apply", save, { className: "primary", disabled: true });
   const { dialog } = openDialog("Coarser or finer", el("div", {},
-    el("p", { className: "levels" }, el("span", { className: "small", textContent: "coarse" }), slider, el("span", { className: "small", textContent: "fine" })), title, groups,
+    el("p", { className: "levels" }, ...coarseToFine(slider)), title, groups,
     el("p", { className: "dialog-actions" }, button("Cancel", () => dialog.close()), apply)), { className: "wide" });
 
   slider.addEventListener("input", () => {
