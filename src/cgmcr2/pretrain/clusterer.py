@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -100,6 +101,13 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "labels_")
         return self._labels(check_square(images))
 
+    def training_settings(self) -> dict[str, Any]:
+        """All settings of the training, with defaults."""
+        from .registry import resolve
+
+        settings, options = resolve(self.name, {**(self.settings or {}), "n_clusters": self.n_clusters})
+        return {**dataclasses.asdict(settings), **options}
+
     def _fit(self, images: Images, settings: dict[str, Any], seed: int) -> None:
         """Set ``model_`` to a trained network."""
         from .loop import build
@@ -123,6 +131,8 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             on_epoch=self._after_epoch if self.on_epoch and isinstance(model, ClusteringMethod) else None,
         )
         self.history_ += trained.history
+        if not trained.finished:  # Ctrl-C
+            raise KeyboardInterrupt
         return trained
 
     def _after_epoch(self, epoch: int, backbone: nn.Module) -> None:

@@ -16,7 +16,7 @@ from .method import Batch, Loss
 LOGIT_BOUND, BOUND_WEIGHT = 5.0, 0.01  # of the authors: larger logits of the classifier are penalised
 
 
-class InvariantSwav(ClusteringMethod):
+class InformationSwav(ClusteringMethod):
     r"""SwAV with information maximisation.
 
     .. math:: -\sum_{i \in \{1, 2\}} \sum_{j \ne i} \overline{\langle Q_i, \log \mathrm{softmax}(U_j / \tau) \rangle}
@@ -124,7 +124,7 @@ class InvariantSwav(ClusteringMethod):
 
 
 class IMCSwAV(ImageClusterer):
-    """IMC-SwAV of images; its settings are those of ``InvariantSwav``."""
+    """IMC-SwAV of images; its settings are those of ``InformationSwav``."""
 
     name = "imc-swav"
     reference = "Ntelemis, Jin and Thomas, Information Maximization Clustering via Multi-View Self-Labelling, 2022"

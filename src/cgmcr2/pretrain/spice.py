@@ -63,7 +63,7 @@ class SPICE(StagedClusterer):
 
     name = "spice"
     reference = "Niu, Shan and Wang, SPICE: Semantic Pseudo-Labeling for Image Clustering, IEEE TIP 2022"
-    defaults: ClassVar = {"optimizer": "sgd", "lr": 0.03, "weight_decay": 5e-4, "epochs": 100.0}
+    defaults: ClassVar[dict[str, Any]] = {"optimizer": "sgd", "lr": 0.03, "weight_decay": 5e-4, "epochs": 100.0}
 
     n_heads: int = 10
     head_epochs: int = 30
