@@ -78,7 +78,7 @@ class SPICE(StagedClusterer):
         heads = self._train_heads(backbone.eval(), images, stage, stage_seed(seed, 1))
         semi = SemiSupervised(backbone, heads[0], torch.full((len(images),), -1), self.threshold)
         self.model_, self._settings = semi, stage
-        X = self._map(images, semi.backbone)
+        X = self._map(images, semi.backbone).to(next(backbone.parameters()).device)
         U = F.normalize(X, dim=1)
         with torch.no_grad():
             memberships = [head(X).softmax(1) for head in heads]
