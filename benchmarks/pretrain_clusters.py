@@ -64,10 +64,12 @@ def main() -> None:
     options = {"random_state": args.seed, "precision": "float32", "on_epoch": on_epoch}
     model = make_clusterer(args.method, k, **options, **settings)
     model.fit(images[train])
-    losses: dict[int, list[float]] = {}
+    losses: dict[tuple[int, int], list[float]] = {}  # by stage and epoch
+    stage = 0
     for record in model.history_:
-        losses.setdefault(record["epoch"], []).append(record["loss"])
-    curve = [round(float(np.mean(values)), 3) for values in losses.values()]
+        stage += record["step"] == 0
+        losses.setdefault((stage, record["epoch"]), []).append(record["loss"])
+    curve = {f"{stage}.{epoch}": round(float(np.mean(values)), 3) for (stage, epoch), values in losses.items()}
     report(model.predict(images[test]), settings=settings, rows=len(train), loss=curve)
 
 

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 
+from cgmcr2.encoders.preprocessing import CIFAR_MEAN, CIFAR_STD
 from cgmcr2.pretrain.estimators import CLUSTERERS, make_clusterer
 
 TINY = {"width": 8, "epochs": 2, "batch_size": 16, "precision": "float32"}
@@ -62,3 +64,14 @@ def test_errors_name_the_problem(images):
 def test_few_images_are_reported(images):
     with pytest.warns(UserWarning, match="32 images are too few"):
         make_clusterer("cc", 3, **TINY).fit(images)
+
+
+def test_imc_swav_predicts_with_the_statistics_of_the_images(images):
+    model = make_clusterer("imc-swav", 3, **TINY, **OPTIONS["imc-swav"]).fit(images)
+    backbone = model.model_.backbone
+    mean, std = (torch.tensor(values)[:, None, None] for values in (CIFAR_MEAN, CIFAR_STD))
+    pixels = (torch.from_numpy(images).permute(0, 3, 1, 2) / 255 - mean) / std
+    with torch.no_grad():
+        expected = backbone.conv1(pixels).mean((0, 2, 3))
+    torch.testing.assert_close(backbone.bn1.running_mean, expected, rtol=1e-3, atol=1e-4)
+    assert backbone.bn1.momentum == 0.1

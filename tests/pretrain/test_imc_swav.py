@@ -3,7 +3,7 @@ import math
 import torch
 
 from cgmcr2.pretrain.augment import Augmentation
-from cgmcr2.pretrain.imc_swav import InvariantSwav, information_loss, sinkhorn_assignment, swapped_prediction
+from cgmcr2.pretrain.imc_swav import InformationSwav, information_loss, sinkhorn_assignment, swapped_prediction
 from cgmcr2.pretrain.method import Batch
 
 
@@ -52,7 +52,9 @@ class Pool(torch.nn.Module):
 
 
 def test_classifier_does_not_train_the_network_and_prototypes_are_frozen_at_first():
-    model = InvariantSwav(Pool(), 3, 8, n_clusters=2, prototypes=5, dim=4, hidden_dim=6, local_views=1, frozen_steps=1)
+    model = InformationSwav(
+        Pool(), 3, 8, n_clusters=2, prototypes=5, dim=4, hidden_dim=6, local_views=1, frozen_steps=1
+    )
     assert [view.size for view in model.augmentations(Augmentation(size=32))] == [28, 28, 18]
     views = [torch.randn(8, 3, 4, 4, requires_grad=True), torch.randn(8, 3, 4, 4), torch.randn(8, 3, 2, 2)]
     loss = model.loss(views, Batch(torch.arange(8).numpy(), 0))

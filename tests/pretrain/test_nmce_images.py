@@ -1,11 +1,9 @@
 import numpy as np
 import torch
 
-from cgmcr2.baselines.mlc import TwoHeads, mlc_loss
 from cgmcr2.baselines.nmce import EmbeddingAndLogits
-from cgmcr2.objectives import coding_rate
 from cgmcr2.pretrain.method import Batch
-from cgmcr2.pretrain.nmce_images import ManifoldLinearizing, RateReduction
+from cgmcr2.pretrain.nmce_images import RateReduction
 
 
 def log_det(M):
@@ -48,14 +46,3 @@ def test_fixed_backbone_keeps_weights_and_statistics():
     free = RateReduction(model.backbone, model.heads, eps=0.5, temperature=1.0, fixed=False).train()
     sum(free.loss(views(), Batch(np.arange(12), 0)).terms.values()).backward()
     assert all(parameter.grad is not None for parameter in free.backbone.parameters())
-
-
-def test_mlc_uses_averaged_views_and_its_warm_up_is_the_rate():
-    heads = TwoHeads(5, 8, 3)
-    for warmup in (True, False):
-        model = ManifoldLinearizing(backbone(), heads, 0.5, 0.2, 5, 0.05, warmup=warmup).requires_grad_(False).eval()
-        (value,) = model.loss(views(), Batch(np.arange(12), 0)).terms.values()
-        features = torch.nn.functional.normalize(model.backbone(torch.cat(views())), dim=1)
-        Z, C = (torch.nn.functional.normalize(rows.view(2, 12, 3).mean(0), dim=1) for rows in heads(features))
-        expected = -coding_rate(Z, 0.5) / 2 if warmup else mlc_loss(Z, C, 0.5, 0.2, 5, 0.05)
-        assert torch.isclose(value, expected, atol=1e-5)

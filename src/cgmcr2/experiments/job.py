@@ -172,7 +172,10 @@ def complete_settings(job: Job, n: int, D: int) -> dict[str, Any]:
             resolved = dataclasses.asdict(_resolve(job, (n, D), job.settings))
             settings = {"preset": job.method, "n_clusters": job.n_clusters, **resolved}
         else:
-            settings = _make_model(job).get_params()
+            model = _make_model(job)
+            settings = model.get_params()
+            if job.method in CLUSTERERS:
+                settings["training"] = model.training_settings()
     except (TypeError, ValueError):  # invalid settings are reported by the run
         settings = job.settings
     plain = {name: value for name, value in settings.items() if not isinstance(value, np.ndarray)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -100,6 +101,13 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "labels_")
         return self._labels(check_square(images))
 
+    def training_settings(self) -> dict[str, Any]:
+        """All settings of the training, with defaults."""
+        from .registry import resolve
+
+        settings, options = resolve(self.name, {**(self.settings or {}), "n_clusters": self.n_clusters})
+        return {**dataclasses.asdict(settings), **options}
+
     def _fit(self, images: Images, settings: dict[str, Any], seed: int) -> None:
         """Set ``model_`` to a trained network."""
         from .loop import build
@@ -123,6 +131,8 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             on_epoch=self._after_epoch if self.on_epoch and isinstance(model, ClusteringMethod) else None,
         )
         self.history_ += trained.history
+        if not trained.finished:  # Ctrl-C
+            raise KeyboardInterrupt
         return trained
 
     def _after_epoch(self, epoch: int, backbone: nn.Module) -> None:
@@ -133,9 +143,24 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         logits = self._map(images, lambda pixels: self.model_.logits(self.model_.backbone(pixels)))
         return np.asarray(logits.argmax(1).numpy(), dtype=np.int64)
 
-    @torch.inference_mode()
-    def _map(self, images: Images, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply ``function`` of the network, in evaluation mode, to batches of images; return the result on the CPU."""
+    @torch.no_grad()
+    def _recalibrate(self, images: Images, seed: int) -> None:
+        """Set the statistics of BatchNorm to those of the images as they are, in random order."""
+        layers = [layer for layer in self.model_.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+        momenta = [layer.momentum for layer in layers]
+        for layer in layers:
+            layer.reset_running_stats()
+            layer.momentum = None  # the mean over all batches
+        order = np.random.default_rng(seed).permutation(len(images))
+        if len(order) % PREDICT_IMAGES == 1:  # BatchNorm needs more than one image
+            order = order[:-1]
+        self._map(images[order], lambda pixels: self.model_.logits(self.model_.backbone(pixels)), training=True)
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+
+    @torch.no_grad()
+    def _map(self, images: Images, function: Callable[[Tensor], Tensor], *, training: bool = False) -> Tensor:
+        """Apply ``function`` of the network, by default in evaluation mode, to batches of images; result on the CPU."""
         from .loop import default_augmentation
 
         augmentation = default_augmentation(self._settings)
@@ -143,7 +168,7 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         preprocessing = Preprocessing(size, size, mean=augmentation.mean, std=augmentation.std)
         device = next(self.model_.parameters()).device
         was_training = self.model_.training
-        self.model_.eval()
+        self.model_.train(training)
         chunks = [
             function(preprocessing.normalize(images[i : i + PREDICT_IMAGES], device).permute(0, 3, 1, 2)).float().cpu()
             for i in range(0, len(images), PREDICT_IMAGES)

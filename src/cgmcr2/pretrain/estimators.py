@@ -16,7 +16,7 @@ _CLASSES = {
     "spice": "spice.SPICE",
     "scan-images": "scan_images.ImageSCAN",
     "nmce-images": "nmce_images.ImageNMCE",
-    "mlc-images": "nmce_images.ImageMLC",
+    "mlc-images": "mlc_images.ImageMLC",
 }
 
 

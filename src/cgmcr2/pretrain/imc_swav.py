@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -13,10 +13,13 @@ from .augment import Augmentation, multi_crop
 from .clusterer import ClusteringMethod, ImageClusterer
 from .method import Batch, Loss
 
+if TYPE_CHECKING:
+    from .loop import Images
+
 LOGIT_BOUND, BOUND_WEIGHT = 5.0, 0.01  # of the authors: larger logits of the classifier are penalised
 
 
-class InvariantSwav(ClusteringMethod):
+class InformationSwav(ClusteringMethod):
     r"""SwAV with information maximisation.
 
     .. math:: -\sum_{i \in \{1, 2\}} \sum_{j \ne i} \overline{\langle Q_i, \log \mathrm{softmax}(U_j / \tau) \rangle}
@@ -124,10 +127,18 @@ class InvariantSwav(ClusteringMethod):
 
 
 class IMCSwAV(ImageClusterer):
-    """IMC-SwAV of images; its settings are those of ``InvariantSwav``."""
+    """IMC-SwAV of images; its settings are those of ``InformationSwav``.
+
+    The crops are smaller than the images, so the statistics of BatchNorm differ. After the training they are set to
+    those of the images (the authors predict with those of the crops).
+    """
 
     name = "imc-swav"
     reference = "Ntelemis, Jin and Thomas, Information Maximization Clustering via Multi-View Self-Labelling, 2022"
+
+    def _fit(self, images: Images, settings: dict[str, Any], seed: int) -> None:
+        super()._fit(images, settings, seed)
+        self._recalibrate(images, seed)
 
 
 @torch.no_grad()

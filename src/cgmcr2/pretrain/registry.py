@@ -19,7 +19,7 @@ _CLASSES: dict[str, str] = {  # in the module of the same name
     "simclr-tcr": "SimclrTcr",
     "cc": "ContrastiveClustering",
     "gcc": "GraphContrastiveClustering",
-    "imc-swav": "InvariantSwav",
+    "imc-swav": "InformationSwav",
 }
 
 

@@ -51,7 +51,13 @@ class ImageSCAN(StagedClusterer):
 
     name = "scan-images"
     reference = "Van Gansbeke, Vandenhende, Georgoulis, Proesmans and Van Gool, ECCV 2020"
-    defaults: ClassVar = {"optimizer": "adam", "lr": 1e-4, "weight_decay": 1e-4, "epochs": 200.0, "batch_size": 128}
+    defaults: ClassVar[dict[str, Any]] = {
+        "optimizer": "adam",
+        "lr": 1e-4,
+        "weight_decay": 1e-4,
+        "epochs": 200.0,
+        "batch_size": 128,
+    }
 
     scan_epochs: float = 50.0
     mu: float = 5.0

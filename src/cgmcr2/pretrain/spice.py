@@ -63,7 +63,7 @@ class SPICE(StagedClusterer):
 
     name = "spice"
     reference = "Niu, Shan and Wang, SPICE: Semantic Pseudo-Labeling for Image Clustering, IEEE TIP 2022"
-    defaults: ClassVar = {"optimizer": "sgd", "lr": 0.03, "weight_decay": 5e-4, "epochs": 100.0}
+    defaults: ClassVar[dict[str, Any]] = {"optimizer": "sgd", "lr": 0.03, "weight_decay": 5e-4, "epochs": 100.0}
 
     n_heads: int = 10
     head_epochs: int = 30
@@ -78,7 +78,7 @@ class SPICE(StagedClusterer):
         heads = self._train_heads(backbone.eval(), images, stage, stage_seed(seed, 1))
         semi = SemiSupervised(backbone, heads[0], torch.full((len(images),), -1), self.threshold)
         self.model_, self._settings = semi, stage
-        X = self._map(images, semi.backbone)
+        X = self._map(images, semi.backbone).to(next(backbone.parameters()).device)
         U = F.normalize(X, dim=1)
         with torch.no_grad():
             memberships = [head(X).softmax(1) for head in heads]

@@ -39,9 +39,13 @@ class StagedClusterer(ImageClusterer):
     """
 
     pretraining: ClassVar[str] = "moco-v2"
+    defaults: ClassVar[dict[str, Any]]  # settings of the last stage in which it differs from `Settings`
 
     encoder: str | None = None
     pretrain_epochs: float = 200.0
+
+    def training_settings(self) -> dict[str, Any]:
+        return dataclasses.asdict(self._stage_settings(dict(self.settings or {}), self.defaults))
 
     def _pretrained(self, images: Images, settings: dict[str, Any], seed: int) -> nn.Module:
         """The pretrained backbone."""
