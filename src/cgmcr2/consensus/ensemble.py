@@ -90,8 +90,7 @@ def consensus_partition(
     with progress_bar(total, desc="Consensus", unit="k-means", enabled=progress) as bar:
         for view, X in enumerate(views):
             for Y in smoothed(X, neighbours[view], m, config):
-                for labels in kmeans(Y, k, starts, generator)[0].numpy():
-                    partitions.append((score(labels), labels, view))
+                partitions += [(score(labels), labels, view) for labels in kmeans(Y, k, starts, generator)[0].numpy()]
                 bar.update(starts)
                 partitions.sort(key=lambda partition: -partition[0])
                 del partitions[config.voters :]
