@@ -90,8 +90,8 @@ def consensus_partition(
     with progress_bar(total, desc="Consensus", unit="k-means", enabled=progress) as bar:
         for view, X in enumerate(views):
             for Y in smoothed(X, neighbours[view], m, config):
-                for labels in kmeans(Y, k, starts, generator)[0].numpy():
-                    partitions.append((score(labels), labels, view))
+                runs = kmeans(Y, k, starts, generator)[0].numpy()
+                partitions += [(score(labels), labels, view) for labels in runs]
                 bar.update(starts)
                 partitions.sort(key=lambda partition: -partition[0])
                 del partitions[config.voters :]
