@@ -17,7 +17,6 @@ Examples:
   cgmcr2 pretrain photos -o encoder
   cgmcr2 pretrain scans.npz --method simclr-tcr --width 16 --epochs 50 -o encoder
   cgmcr2 pretrain photos --size 64 --set temperature=0.2 -o encoder
-  cgmcr2 cluster photos -k 10 --encoder encoder --views 2 -o run
 """
 
 
@@ -57,9 +56,9 @@ def pretrain(
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Train an encoder on your images, for those that no public encoder knows.
+    """Train an encoder on your own images, without labels.
 
-    The folder is an encoder for --encoder. Without a GPU this takes hours to days; a smaller width or size, or fewer
+    This is for images that no public encoder knows. The folder is an encoder for --encoder. Without a GPU this takes hours to days; a smaller width or size, or fewer
     epochs, take less. Several thousand images are needed.
     """
     from cgmcr2.datasets import open_images

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cgmcr2._checksums import FILE_NAME as CHECKSUMS
-from cgmcr2.model.levels import Levels, read_levels
 
 from . import io
 from .draft import Draft, cluster_number, row_numbers
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cgmcr2.features.sources import FeatureSource
+    from cgmcr2.model.levels import Levels
     from cgmcr2.words import Suggestion, TextEmbeddings
 
 
@@ -346,5 +346,7 @@ class Clustering(ClusteringFields, Verbs):
         clustering = load_edited(Path(folder), fitted) if edits else fitted
         if level is None:
             return clustering
+        from cgmcr2.model.levels import read_levels  # imports torch
+
         check_unmoved(fitted, clustering)
         return clustering.at_level(read_levels(Path(folder) / "model"), level)
