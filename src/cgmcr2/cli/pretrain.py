@@ -15,7 +15,7 @@ from .parameters import parse_setting
 EPILOG = """\b
 Examples:
   cgmcr2 pretrain photos -o encoder
-  cgmcr2 pretrain scans.npz --method simclr-tcr --width 16 --epochs 50 -o encoder
+  cgmcr2 pretrain scans.npz --method simclr-tcr --width 16 -o encoder
   cgmcr2 pretrain photos --size 64 --set temperature=0.2 -o encoder
 """
 
@@ -58,8 +58,8 @@ def pretrain(
 ) -> None:
     """Train an encoder on your own images, without labels.
 
-    This is for images that no public encoder knows. The folder is an encoder for --encoder. Without a GPU this takes hours to days; a smaller width or size, or fewer
-    epochs, take less. Several thousand images are needed.
+    This is for images that no public encoder knows. The folder is an encoder for --encoder. Without a GPU this takes
+    hours to days; a smaller width or size, or fewer epochs, take less. Several thousand images are needed.
     """
     from cgmcr2.datasets import open_images
     from cgmcr2.distributed import process_group
