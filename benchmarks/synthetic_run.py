@@ -6,11 +6,12 @@ import io
 from pathlib import Path
 
 import numpy as np
+import torch
 from PIL import Image
 
 from cgmcr2 import Clustering
 from cgmcr2._arrays import unit_rows
-from cgmcr2.clustering.geometry import outlier_scores
+from cgmcr2.model import ClusterMeans
 from cgmcr2.runs import RunFolder, RunInfo
 from cgmcr2.runs.info import FittedOn
 
@@ -44,7 +45,9 @@ def write_run(folder: Path, n: int, k: int, d: int = 128, *, images: bool = True
     if images:
         _write_images(photos, ids, labels, rng)
     run = RunFolder(path)
-    clustering = Clustering(ids, labels, embedding=Z, probabilities=P, outlier=outlier_scores(Z, labels), groups=groups)
+    U = torch.from_numpy(Z)
+    outlier = ClusterMeans.of(U, torch.from_numpy(labels), k).outlier_scores(U).numpy()
+    clustering = Clustering(ids, labels, embedding=Z, probabilities=P, outlier=outlier, groups=groups)
     clustering.save(path)
     run.write_info(
         RunInfo(

@@ -32,7 +32,6 @@ from sklearn.metrics import roc_auc_score
 from accuracy import FeatureSet, Run, append_log, default_sets, load, read_log
 from cgmcr2 import CgMCR2
 from cgmcr2._arrays import unit_rows
-from cgmcr2.clustering.geometry import outlier_scores
 from cgmcr2.consensus.partitions import match_clusters
 from cgmcr2.evaluation import score_labels
 from cgmcr2.experiments.formats import markdown_table
@@ -96,7 +95,7 @@ def outlier_auroc(one: FeatureSet, other: FeatureSet, seed: int, rows: int) -> d
     model = CgMCR2(one.k, random_state=seed).fit(X)
     Z, U = model.transform(X), unit_rows(X)
     scores = {
-        "outlier score": outlier_scores(Z, model.labels_),
+        "outlier score": model.outlier_scores(X),
         "neighbours in Z": tenth_neighbour_distance(Z),
         "neighbours in the features": tenth_neighbour_distance(U),
         "isolation forest": -IsolationForest(random_state=seed).fit(U).score_samples(U),

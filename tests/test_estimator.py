@@ -53,6 +53,15 @@ def test_digits_with_a_small_network(digits: Any, fitted: CgMCR2) -> None:
     assert len(np.unique(fitted.labels_)) == 10
 
 
+def test_rows_of_another_kind_are_outliers(digits: Any, fitted: CgMCR2, tmp_path: Path) -> None:
+    inverted = digits[0].max() - digits[0][:50]
+    scores = fitted.outlier_scores(np.concatenate([digits[0], inverted]))
+    assert scores.shape == (650,)
+    assert scores[600:].min() > 0.99 > np.median(scores[:600])
+    fitted.save(tmp_path)
+    np.testing.assert_array_equal(CgMCR2.load(tmp_path).outlier_scores(inverted), scores[600:])
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_fits_saves_and_predicts(digits: Any, preset: str, tmp_path: Path) -> None:
     X = digits[0][:100]

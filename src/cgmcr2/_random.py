@@ -21,6 +21,7 @@ class Stream(enum.IntEnum):
     FIGURES = 7
     TUNING_ROWS = 8
     LEVELS = 9
+    CLUSTER_MEANS = 10
 
 
 def generator(seed: int, stream: Stream) -> np.random.Generator:

@@ -36,7 +36,7 @@ from cgmcr2.features.sources import (
     space_widths,
 )
 from cgmcr2.inference import Inference, TrainedModel
-from cgmcr2.model import load_network, save_network, unit_spaces
+from cgmcr2.model import ClusterMeans, load_cluster_means, load_network, save_cluster_means, save_network, unit_spaces
 from cgmcr2.model.levels import FILE_NAME as LEVELS_FILE
 from cgmcr2.model.levels import Levels, read_levels, write_levels
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
@@ -46,6 +46,7 @@ from cgmcr2.training.checkpoint import remove_checkpoints
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 
+MEANS_ROWS = 20_000  # sample size of the mean features of the clusters, or 100 per cluster if that is more
 MAX_SPECTRAL_NEIGHBOURS = 250  # neighbours in the graph of spectral_labels
 
 
@@ -86,6 +87,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
     choice_ : cgmcr2.consensus.Choice, how the number of clusters was chosen; None if it was given
     levels_ : cgmcr2.model.levels.Levels, the tree of coarser and finer clusters; None if the number was given
     calibration_ : cgmcr2.consensus.Calibration, stability of the clusters and temperature of ``predict_proba``
+    cluster_means_ : cgmcr2.model.ClusterMeans, mean features of the clusters, for ``outlier_scores``
     history_ : list of dict, per step: stage, epoch, learning rate, loss and its terms, live clusters, balance, seconds
     settings_ : cgmcr2.training.Settings, every setting used
     network_ : cgmcr2.model.Network
@@ -149,6 +151,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         with process_group() as group:
             self._train(source, folder, tensorboard, group)
             self._calibrate(source, stability_rows(source.shape[0], self.n_clusters_, self.seed_), group)
+            self.cluster_means_ = group.on_first(lambda: self._find_means(source, np.arange(source.shape[0])))
             self.levels_ = group.on_first(lambda: self._build_levels(source, np.arange(source.shape[0])))
             self._set_labels(group.on_first(lambda: self._labels(source)))
             if folder is not None and self.finished_ and group.rank == 0:
@@ -191,6 +194,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             confidence = None if memberships is None else float(memberships.max(axis=1).mean())
             rows = distinct[stability_rows(len(distinct), self.n_clusters_, self.seed_)]
             self._calibrate(source, rows, group, confidence)
+            self.cluster_means_ = group.on_first(lambda: self._find_means(source, distinct))
             self.levels_ = group.on_first(lambda: self._build_levels(source, distinct))
             with group.all_threads():
                 inference = self.infer(source if group.rank == 0 else Subset(source, np.arange(0)))
@@ -225,11 +229,20 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
 
     def predict_proba(self, X: Any) -> Float32:
         """(n, k) memberships, calibrated without labels; rows sum to 1."""
-        return np.concatenate([self._model.calibrate(logits) for _, logits in self._model.blocks(self._validate(X))])
+        model = self._model
+        return np.concatenate([model.calibrate(logits) for _, _, logits in model.blocks(self._validate(X))])
 
     def transform(self, X: Any) -> Float32:
         """(n, d) the embedding ``Z``, rows of unit length."""
-        return np.concatenate([Z.cpu().numpy() for Z, _ in self._model.blocks(self._validate(X))])
+        return np.concatenate([Z.cpu().numpy() for _, Z, _ in self._model.blocks(self._validate(X))])
+
+    def outlier_scores(self, X: Any) -> Float32:
+        """(n,) how unusual each row is: the share of the fitted rows that are nearer to the mean features of a cluster.
+
+        A row of another kind than the fitted ones scores close to 1.
+        """
+        model, source = self._model, self._validate(X)
+        return np.concatenate([model.outlier_scores(block).cpu().numpy() for block, _, _ in model.blocks(source)])
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """(d,) the names of the columns of ``transform``: ``cgmcr2_0``, ``cgmcr2_1``, ..."""
@@ -275,6 +288,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         (Path(folder) / LEVELS_FILE).unlink(missing_ok=True)  # of a model that this one replaces
         if self.levels_ is not None:
             write_levels(Path(folder), self.levels_)
+        save_cluster_means(Path(folder), self.cluster_means_)
         save_network(self.network_, Path(folder), extra)
 
     @classmethod
@@ -291,6 +305,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         model.network_, model.settings_, model.head_ = network, saved.settings, saved.head
         model.finished_, model.calibration_, model.choice_ = saved.finished, saved.calibration, saved.choice
         model.labels_, model.seed_ = np.array(saved.labels, dtype=np.int64), seed_from(model.random_state)
+        model.cluster_means_ = load_cluster_means(Path(folder))
         model.levels_ = read_levels(Path(folder)) if (Path(folder) / LEVELS_FILE).is_file() else None
         model.n_clusters_ = network.config.n_clusters
         model.n_features_in_ = network.config.in_dim
@@ -358,6 +373,14 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
 
         self.calibration_ = group.on_first(compute)
 
+    def _find_means(self, source: FeatureSource, rows: Int64) -> ClusterMeans:
+        """The mean features of the clusters, from a sample of ``rows``; 0 in a space that the network does not read."""
+        k = self.n_clusters_
+        rows = rows[sample_rows(len(rows), max(MEANS_ROWS, 100 * k), generator(self.seed_, Stream.CLUSTER_MEANS))]
+        X = read_rows(source, rows)
+        U = unit_spaces(torch.from_numpy(X), self.network_.config.spaces) * self._read_columns()
+        return ClusterMeans.of(U, self._forward(X)[1].argmax(-1), k)
+
     def _build_levels(self, source: FeatureSource, rows: Int64) -> Levels | None:
         """The tree of coarser and finer clusters, from a sample of ``rows``; None if the number was given."""
         if self.choice_ is None:
@@ -376,11 +399,15 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
 
     def _projected_columns(self, X: Float32) -> Float32:
         """The columns of ``X (n, D)`` that the network reads: of several feature spaces, it may read one only."""
+        spaces = self.network_.config.spaces
+        return unit_spaces(torch.from_numpy(X), spaces)[:, self._read_columns()].numpy() if len(spaces) > 1 else X
+
+    def _read_columns(self) -> Tensor:
+        """(D,) whether the network reads a column: of several feature spaces, it may read one only."""
         network = self.network_
-        if len(network.config.spaces) < 2:
-            return X
-        U = unit_spaces(torch.from_numpy(X), network.config.spaces)
-        return (U if network.linear_path is None else U[:, network.input_map.cpu().any(1)]).numpy()
+        if len(network.config.spaces) < 2 or network.linear_path is None:
+            return torch.ones(network.config.in_dim, dtype=torch.bool)
+        return network.input_map.cpu().any(1)
 
     def _set_labels(self, labels: Int64) -> None:
         """Set the labels, and warn about a collapse."""
@@ -447,18 +474,18 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
 
     def _forward(self, source: FeatureSource) -> tuple[Tensor, Tensor]:
         """The embedding (n, d) and the logits (n, k) of all rows."""
-        blocks = [(Z.cpu(), logits.cpu()) for Z, logits in self._model.blocks(source)]
+        blocks = [(Z.cpu(), logits.cpu()) for _, Z, logits in self._model.blocks(source)]
         Z, logits = (torch.cat(parts) for parts in zip(*blocks, strict=True))
         return Z, logits
 
     def _labels(self, source: FeatureSource) -> Int64:
-        return np.concatenate([logits.argmax(-1).cpu().numpy() for _, logits in self._model.blocks(source)])
+        return np.concatenate([logits.argmax(-1).cpu().numpy() for _, _, logits in self._model.blocks(source)])
 
     @property
     def _model(self) -> TrainedModel:
         check_is_fitted(self, "network_")
         temperature = self.calibration_.temperature if hasattr(self, "calibration_") else 1.0
-        return TrainedModel(self.network_, self.head_, temperature, self.device)
+        return TrainedModel(self.network_, self.head_, getattr(self, "cluster_means_", None), temperature, self.device)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,35 +8,11 @@ import pytest
 
 from cgmcr2._arrays import unit_rows
 from cgmcr2.clustering import Clustering
-from cgmcr2.clustering.geometry import cluster_energy, outlier_scores, second_moment, summarize_clusters
-
-
-def test_a_row_that_lies_across_its_cluster_is_the_most_unusual() -> None:
-    random = np.random.default_rng(0)
-    labels = np.arange(100) % 2
-    Z = np.eye(4)[labels] * 5 + random.standard_normal((100, 4)) * 0.3
-    Z[7] = [0, 0, 0, 1]
-    scores = outlier_scores(unit_rows(Z), labels)
-    assert scores.argmax() == 7
-    assert scores[7] == np.float32(0.99)  # more unusual than 99 of 100
-    assert np.sort(scores)[50] == pytest.approx(0.5, abs=0.02)
-    flipped = unit_rows(Z) * random.choice([-1, 1], 100)[:, None]  # a subspace has no direction
-    np.testing.assert_allclose(outlier_scores(flipped, labels), scores)
-
-
-def test_new_rows_are_compared_with_the_fitted_ones() -> None:
-    labels = np.arange(40) % 2
-    random = np.random.default_rng(1)
-    known = unit_rows(np.eye(3)[labels] * 5 + random.standard_normal((40, 3)) * 0.3)
-    new = np.array([[0.0, 0, 1], known[0], [1, 0, 0]])
-    scores = outlier_scores(new, np.array([0, 0, 5]), (known, labels))
-    assert scores[0] == 1  # unlike every fitted row
-    assert scores[1] == outlier_scores(known, labels)[0]
-    assert scores[2] == 1  # in a cluster without fitted rows
+from cgmcr2.clustering.geometry import cluster_energy, second_moment, summarize_clusters
 
 
 def test_no_rows() -> None:
-    assert len(outlier_scores(np.empty((0, 2)), np.empty(0, dtype=np.int64))) == 0
+    assert len(cluster_energy(np.empty((0, 2)), np.empty(0, dtype=np.int64))) == 0
     assert summarize_clusters(Clustering([], [])) == []
 
 

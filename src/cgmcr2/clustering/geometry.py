@@ -1,7 +1,7 @@
-"""Geometry of the clusters in the embedding: typicality, outliers, cohesion and confusion.
+"""Geometry of the clusters in the embedding: typicality, cohesion and confusion.
 
 A cluster is a subspace, described by its second moment ``C = mean(z z')``. The *energy* ``z' C z`` of a row, its mean
-squared cosine with the members of its cluster, is all that typicality, outlier score and cohesion need.
+squared cosine with the members of its cluster, is all that typicality and cohesion need.
 """
 
 from __future__ import annotations
@@ -44,50 +44,11 @@ def cluster_energy(Z: NDArray[Any], labels: Int64) -> Float64:
     >>> cluster_energy(np.eye(2), np.zeros(2, dtype=np.int64)).tolist()
     [0.5, 0.5]
     """
-    return _energies([(Z, labels)], (Z, labels))[0]
-
-
-def outlier_scores(
-    Z: NDArray[Any], labels: Int64, reference: tuple[NDArray[Any], Int64] | None = None
-) -> NDArray[np.float32]:
-    """(n,) how unusual each row is for its cluster: 0.99 is more unusual than 99 % of the reference rows.
-
-    The deficit of a row is how far its energy falls below the mean of its cluster, relative to that mean. The score is
-    the rank of the deficit among the reference rows.
-
-    Args:
-        Z: embedding (n, d), unit rows.
-        labels: clusters (n,).
-        reference: embedding and labels of the fitted rows, to score new rows; default: the rows themselves.
-
-    >>> Z = np.array([[1, 0], [1, 0], [1, 0], [0.6, 0.8]])
-    >>> outlier_scores(Z, np.zeros(4, dtype=np.int64)).tolist()
-    [0.0, 0.0, 0.0, 0.75]
-    """
-    known = (Z, labels) if reference is None else reference
-    known_energy, energy = _energies([known, (Z, labels)], known)
-    k = max(int(known[1].max(initial=-1)), int(labels.max(initial=-1))) + 1
-    sizes = np.bincount(known[1], minlength=k)
-    mean = np.bincount(known[1], weights=known_energy, minlength=k) / np.maximum(sizes, 1)
-    known_deficit = 1 - known_energy / np.maximum(mean, 1e-12)[known[1]]
-    deficit = np.where(sizes[labels] > 0, 1 - energy / np.maximum(mean, 1e-12)[labels], 1.0)
-    ranks = np.searchsorted(np.sort(known_deficit.round(6)), deficit.round(6))  # rounded, so that equal rows tie
-    return (ranks / max(len(known_deficit), 1)).astype(np.float32)
-
-
-def _energies(sets: list[tuple[NDArray[Any], Int64]], known: tuple[NDArray[Any], Int64]) -> list[Float64]:
-    """For each (Z, labels) of ``sets``, the energy of its rows in the clusters of ``known``; 0 in an empty cluster."""
-    energies = [np.zeros(len(labels)) for _, labels in sets]
-    k = max((int(labels.max(initial=-1)) for _, labels in (*sets, known)), default=-1) + 1
-    known_members = split_by_cluster(known[1], k)
-    set_members = [split_by_cluster(labels, k) for _, labels in sets]
-    for cluster in np.unique(known[1]):
-        C = second_moment(known[0][known_members[cluster]])
-        for (Z, _), energy, clusters in zip(sets, energies, set_members, strict=True):
-            members = clusters[cluster]
-            rows = np.asarray(Z[members], dtype=np.float64)
-            energy[members] = np.einsum("nd,nd->n", rows @ C, rows)
-    return energies
+    energy = np.zeros(len(labels))
+    for members in split_by_cluster(labels, int(labels.max(initial=-1)) + 1):
+        rows = np.asarray(Z[members], dtype=np.float64)
+        energy[members] = np.einsum("nd,nd->n", rows @ second_moment(rows), rows)
+    return energy
 
 
 class ClusterSummary(NamedTuple):

@@ -15,7 +15,7 @@ from cgmcr2._files import read_json, replacing, write_json
 
 from .network import Network, NetworkConfig
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save_network(network: Network, folder: Path, extra: dict[str, Any] | None = None) -> None:

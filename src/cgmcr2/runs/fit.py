@@ -15,7 +15,6 @@ from cgmcr2._checksums import FILE_NAME as CHECKSUMS
 from cgmcr2._checksums import record_checksums
 from cgmcr2._random import seed_from
 from cgmcr2.clustering import Clustering
-from cgmcr2.clustering.geometry import outlier_scores
 from cgmcr2.clustering.io import FILES as CLUSTERING_FILES
 from cgmcr2.clustering.io import default_name
 from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, write_choice
@@ -329,9 +328,8 @@ def _write(
 
 def fitted_clustering(ids: Sequence[str], inference: Inference, k: int, groups: Int64 | None) -> Clustering:
     """The k clusters of the fitted rows ``ids``, with default names."""
-    outlier = outlier_scores(inference.embedding, inference.labels)
     names = [default_name(cluster) for cluster in range(k)]
-    return Clustering(ids, **inference._asdict(), outlier=outlier, names=names, groups=groups)
+    return Clustering(ids, **inference._asdict(), names=names, groups=groups)
 
 
 def matching_names(earlier: Clustering, clustering: Clustering) -> list[str]:

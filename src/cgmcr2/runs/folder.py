@@ -25,6 +25,7 @@ from cgmcr2.features.duplicates import FILE_NAME as DUPLICATES
 from cgmcr2.features.sources import FeatureSource, Subset, load_feature_file
 from cgmcr2.images import Catalog
 from cgmcr2.inference import TrainedModel
+from cgmcr2.model.cluster_means import FILE_NAME as CLUSTER_MEANS_FILE
 from cgmcr2.model.levels import FILE_NAME as LEVELS_FILE
 from cgmcr2.model.levels import Levels, read_levels
 
@@ -37,7 +38,7 @@ StrPath = str | os.PathLike[str]
 
 BEFORE_RUN = ("features", "errors.csv", "choice.json", DUPLICATES)  # files that may exist before run.json
 MOVED = "give the folder or archive that holds them now with --images"
-MODEL_FILES = ("model/config.json", "model/model.safetensors")
+MODEL_FILES = ("model/config.json", "model/model.safetensors", f"model/{CLUSTER_MEANS_FILE}")
 LEVELS = f"model/{LEVELS_FILE}"
 SEALED = (
     "run.json",

@@ -19,7 +19,6 @@ from cgmcr2._arrays import confidence_and_margin
 from cgmcr2._files import replacing
 from cgmcr2.clustering import COLUMNS, Clustering, write_csv
 from cgmcr2.clustering.edits import cluster_targets, load_history, replay
-from cgmcr2.clustering.geometry import outlier_scores
 from cgmcr2.encoders import load_encoder
 from cgmcr2.features import extract
 from cgmcr2.features.extract import Engine
@@ -28,7 +27,7 @@ from cgmcr2.images import Catalog
 from cgmcr2.images.storage import absolute_source
 from cgmcr2.inference import Inference, TrainedModel
 
-from .folder import RunFolder, StrPath
+from .folder import MODEL_FILES, RunFolder, StrPath
 from .inputs import select_part
 
 if TYPE_CHECKING:  # imports SciPy and scikit-learn, which prediction does not need
@@ -87,7 +86,7 @@ class Predictor:
         for length in range(len(done), 0, -1):
             name = done[length - 1].arguments.get("model")
             if name is not None:
-                run.verify(*(f"{name}/{file}" for file in ("config.json", "model.safetensors")))
+                run.verify(*(file.replace("model", name, 1) for file in MODEL_FILES))
                 return TrainedModel.load(run.path / name, device=device), replay(run.fitted, done[:length])
         return run.model(device), run.fitted
 
@@ -165,10 +164,8 @@ class Predictor:
         """Label ``source`` with the edited clusters of the run."""
         edited = self.run.clustering
         inference = follow_edits(self.model.infer(source), self.base, edited)
-        reference = None if edited.embedding is None else (edited.embedding, edited.labels)
-        outlier = outlier_scores(inference.embedding, inference.labels, reference)
         fields = {name: getattr(edited, name) for name in ("names", "merged", "excluded")}
-        clustering = Clustering(ids, **inference._asdict(), outlier=outlier, **fields)
+        clustering = Clustering(ids, **inference._asdict(), **fields)
         if self.level is None or self.run.levels is None:
             return clustering
         return clustering.at_level(self.run.levels, self.level)
