@@ -43,7 +43,7 @@ class Clustering(ClusteringFields, Verbs):
     labels : (n,) cluster of each image, in 0 ... k-1; a cluster may be empty
     confidence : (n,) probability of that cluster; default: from ``probabilities``, or 1
     margin : (n,) confidence minus the largest probability of another cluster; default: from ``probabilities``, or 1
-    outlier : (n,) how unusual the image is for its cluster, 0 to 1; default: 0
+    outlier : (n,) how unusual the image is, 0 to 1; default: 0
     embedding : (n, d) unit rows
     probabilities : (n, k) memberships; rows sum to 1
     names : k distinct names; default: "Cluster 0", "Cluster 1", ...

@@ -1,7 +1,7 @@
 """The files of a clustering.
 
 ``labels.csv`` has one row per image: path, cluster, its name, confidence (probability of the cluster), margin
-(difference to the next best cluster) and outlier (rank of how unusual the image is for its cluster, 0 to 1). If
+(difference to the next best cluster) and outlier (rank of how unusual the image is, 0 to 1). If
 near-duplicates were searched for, duplicate_of is the path of the first image of the group, and empty for that image
 and for those without a duplicate.
 ``clusters.csv`` summarises the clusters. ``clusters.json`` holds names and merges, and takes precedence over the names

@@ -50,6 +50,16 @@ def neighbourhood(n: int, k: int) -> int:
     return min(max(n // (3 * k), 3), 10, n - 1)
 
 
+def walk_lengths(n: int, k: int, config: ConsensusConfig = DEFAULT) -> tuple[int, ...]:
+    """The walks of at most half the mean cluster size, so that few leave their cluster; at least the shortest.
+
+    >>> walk_lengths(1000, 10), walk_lengths(1600, 100), walk_lengths(50, 10)
+    ((2, 4, 8, 16), (2, 4, 8), (2,))
+    """
+    shortest, *longer = sorted(config.walk_steps)
+    return shortest, *(t for t in longer if 2 * t * k <= n)
+
+
 class Consensus(NamedTuple):
     """A partition of n rows, and the number of the view that most of the voters partition."""
 
@@ -80,16 +90,16 @@ def consensus_partition(
         progress: show a progress bar.
     """
     starts = int(np.clip(config.start_cost // (len(views[0]) * k), config.min_starts, config.max_starts))
-    m = neighbourhood(len(views[0]), k)
+    m, steps = neighbourhood(len(views[0]), k), walk_lengths(len(views[0]), k, config)
     generator = torch.Generator().manual_seed(seed)
     score = functools.partial(
         partition_score, neighbours=neighbours[:, :, : config.edges], k=k, entropy_power=config.entropy_power
     )
     partitions: list[tuple[float, Int64, int]] = []
-    total = len(views) * len(config.walk_steps) * starts
+    total = len(views) * len(steps) * starts
     with progress_bar(total, desc="Consensus", unit="k-means", enabled=progress) as bar:
         for view, X in enumerate(views):
-            for Y in smoothed(X, neighbours[view], m, config):
+            for Y in smoothed(X[:, : config.components], neighbours[view], m, steps):
                 runs = kmeans(Y, k, starts, generator)[0].numpy()
                 partitions += [(score(labels), labels, view) for labels in runs]
                 bar.update(starts)
@@ -110,13 +120,13 @@ def partition_score(labels: Int64, neighbours: Int64, k: int, entropy_power: flo
     return float(information / max(entropy(labels), 1e-12) ** entropy_power)
 
 
-def smoothed(X: Tensor, neighbours: Int64, m: int, config: ConsensusConfig = DEFAULT) -> Iterator[Tensor]:
-    """Yield the view ``X (n, p)`` after random walks of each length to the m nearest ``neighbours``, as unit rows.
+def smoothed(X: Tensor, neighbours: Int64, m: int, steps: Sequence[int]) -> Iterator[Tensor]:
+    """Yield ``X (n, p)`` after random walks of each number of ``steps`` to the m nearest ``neighbours``, as unit rows.
 
     The edges are weighted by the overlap of the rows' 2 m nearest neighbours.
     """
     walk = jaccard_walk(neighbours[:, : 2 * m], m)
-    for Y in walk_features(walk, X[:, : config.components].contiguous(), config.walk_steps):
+    for Y in walk_features(walk, X.contiguous(), steps):
         yield F.normalize(Y, dim=1)
 
 

@@ -18,11 +18,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 
-from cgmcr2.graphs.walk import jaccard_walk, walk_features
 from cgmcr2.model.levels import Levels
 
+from .ensemble import smoothed
 from .kmeans import kmeans
 from .partitions import Float64, Int64
 from .views import space_views, unit_views, view_neighbours
@@ -117,13 +116,12 @@ def _smoothed(X: Float32, seed: int, config: LevelsConfig) -> Float32:
     m = max(1, min(config.neighbours, len(X) // 3))
     views = space_views(X, 2 * config.components, seed)
     graphs = view_neighbours(X, views, 2 * m, seed)
-    smoothed = [
-        F.normalize(Y, dim=1)
+    rows = [
+        Y
         for view, J in zip(unit_views(views, torch.from_numpy(X)), graphs, strict=True)
-        for Y in walk_features(jaccard_walk(J, m), view[:, : config.components].contiguous(), (config.walk_steps,))
+        for Y in smoothed(view[:, : config.components], J, m, (config.walk_steps,))
     ]
-    rows: Float32 = torch.cat(smoothed, dim=1).numpy()
-    return rows
+    return np.asarray(torch.cat(rows, dim=1).numpy(), dtype=np.float32)
 
 
 def ward_merges(
