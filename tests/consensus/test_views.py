@@ -61,20 +61,20 @@ def test_smoothing_brings_the_rows_of_a_group_together(groups: tuple[Array, Arra
         assert (many_steps @ many_steps.T)[same].mean() > (one_step @ one_step.T)[same].mean()
 
 
-@pytest.mark.parametrize("n", [2, 5, 19])
-def test_fewer_rows_than_features_give_the_views_of_the_covariance(n: int) -> None:
+@pytest.mark.parametrize("n", [2, 5, 19, 30])
+def test_views_are_those_of_the_covariance_with_few_and_many_rows(n: int) -> None:
     X = np.random.default_rng(0).standard_normal((n, 20)).astype(np.float32)
-    views = linear_views(X, 12, seed=0)
+    views, p = linear_views(X, 12, seed=0), min(12, n // 2)
     U = F.normalize(torch.from_numpy(X).double(), dim=1)
     U = U - U.mean(0)
     C = U.T @ U / n
     scale = 1 / (C.diagonal() + C.diagonal().mean()).sqrt()
     for matrix, scaling in ((views.standard, scale), (views.white, torch.ones(20))):
         w, V = np.linalg.eigh((C * scaling[:, None] * scaling).numpy())
-        w, V = np.maximum(w[::-1][:12], 0), V[:, ::-1][:, :12]
+        w, V = np.maximum(w[::-1][:p], 0), V[:, ::-1][:, :p]
         if matrix is views.white:
             V = V / np.sqrt(w + w.mean())
         expected = U @ (scaling[:, None] * torch.from_numpy(V.copy()))
-        expected *= (12 / expected.square().sum(1).mean()).sqrt()
+        expected *= (p / expected.square().sum(1).mean()).sqrt()
         np.testing.assert_allclose((U.float() @ matrix).abs(), expected.abs(), atol=1e-4)
-        assert torch.count_nonzero(matrix.square().sum(0)) == min(n - 1, 12)
+        assert torch.count_nonzero(matrix.square().sum(0)) == p
