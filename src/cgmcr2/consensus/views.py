@@ -112,11 +112,9 @@ class _Covariance:
         if not self.few:
             return _leading(self.matrix * scaling[:, None] * scaling, p)
         X = self.rows * scaling
-        w, Q = _leading(X @ X.T / len(X), min(p, len(X)))
+        w, Q = _leading(X @ X.T / len(X), p)
         w = torch.where(w > MIN_VARIANCE * w[0], w, 0)
-        V = X.T @ (Q * torch.where(w > 0, (len(X) * w).rsqrt(), 0))
-        missing = p - len(w)
-        return F.pad(w, (0, missing)), F.pad(V, (0, missing))
+        return w, X.T @ (Q * torch.where(w > 0, (len(X) * w).rsqrt(), 0))
 
 
 def _leading(C: Tensor, p: int) -> tuple[Tensor, Tensor]:
