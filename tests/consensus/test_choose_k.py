@@ -52,7 +52,7 @@ def test_the_same_seed_gives_the_same_choice_from_a_sample() -> None:
 
 
 def test_runners_up_are_other_peaks_and_not_neighbours() -> None:
-    found = decide([4, 5, 6, 9, 10, 20, 40, 80], [0.2, 0.8, 0.3, 0.7, 0.6, 0.5, 0.75, 0.1])
+    found = decide([4, 5, 6, 9, 10, 20, 40, 80], [0.2, 0.9, 0.3, 0.7, 0.6, 0.5, 0.75, 0.1])
     assert (found.chosen, found.runners_up, found.clear) == (5, (40, 9), True)
 
 

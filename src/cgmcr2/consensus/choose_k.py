@@ -1,17 +1,20 @@
 """Choose the number of clusters from the data alone, before training.
 
-Three criteria are combined; a reference then decides whether there are groups at all.
+Four criteria are combined; a reference then decides whether there are groups at all.
 
 *Information.* For each candidate k, the two linear views of ``views.py`` are partitioned by k-means after random walks
 over their own neighbour graphs. At a good k, the cluster of a row tells the clusters of its neighbours; clusters that
 are split where rows are dense do not.
+
+*Silhouette.* The same partitions are judged by the distances between the rows, before smoothing (Rousseeuw, 1987).
 
 *Ward's heights.* A tree of the smoothed rows by Ward's criterion has a jump where groups that differ have to be merged.
 
 *Eigengap.* The normalised adjacency matrix of a graph with k groups has k eigenvalues near 1, followed by a gap
 (von Luxburg, 2007). The gap after the k-th eigenvalue is taken relative to ``1 - w_{k+1}``.
 
-The information finds the right range of k but is flat within it; jumps and gaps are sharp but may be elsewhere.
+Information and silhouette find the right range of k but are flat within it; jumps and gaps are sharp but may be
+elsewhere.
 
 *Reference.* Partitions of noise have information as well, above all if there are few rows or few features. So there are
 groups only if the agreement of the two views and the eigengap are significantly larger than on surrogate data without
@@ -35,7 +38,14 @@ from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2.features.sources import FeatureSource, read_rows, space_widths
 from cgmcr2.model import unit_spaces
 
-from .criteria import eigengaps, relative_information, standardized_excess, view_agreement, ward_jumps
+from .criteria import (
+    eigengaps,
+    partition_criteria,
+    principal_distances,
+    standardized_excess,
+    view_agreement,
+    ward_jumps,
+)
 from .partitions import Float64
 from .reference import Float32, count_distinct, permuted_columns, rotated_rows
 from .views import smoothed_views
@@ -52,10 +62,13 @@ class ChooseKConfig:
     walk_steps: tuple[int, ...] = (4, 8)  # lengths of the random walk that smooths the views
     tree_rows: int = 4_000  # sample size of Ward's tree, which takes time quadratic in it
     few_clusters: float = 2.5  # penalty few_clusters / k^2: few clusters are informative on any data
+    silhouette_rows: int = 1_500  # sample size of the silhouettes, which take time quadratic in it
+    silhouette_components: int = 32  # leading principal components of the unit rows, which distances are measured in
+    silhouette_weight: float = 2.0  # weight of the silhouette relative to the information
     jump_weight: float = 0.5  # weight of the jump of Ward's heights relative to the information
     gap_weight: float = 0.05  # weight of log(k^gap_growth x gap) relative to the information
     gap_growth: float = 0.25  # compensates that gaps shrink as k grows
-    tolerance: float = 0.02  # scores closer than this count as equal
+    tolerance: float = 0.06  # scores closer than this count as equal
     min_excess: float = 1.645  # over surrogate data; one-sided 5 % quantile of the normal distribution
     surrogates: int = 4  # of each kind, averaged
     few_rows: int = 400  # one surrogate of each kind is precise enough if there are more rows
@@ -137,7 +150,12 @@ def choose_k(
     gaps = eigengaps(neighbours, grid[-1] + 1)
     jumps = ward_jumps(views, grid[-1], config.tree_rows, rng)
     torch_rng = torch.Generator().manual_seed(int(rng.integers(2**31)))
-    information = relative_information(views, neighbours, grid, torch_rng, progress=progress)
+    rows = sample_rows(len(X), config.silhouette_rows, rng)
+    distances = principal_distances(X[rows], config.silhouette_components, seed)
+    information, silhouettes = partition_criteria(
+        views, neighbours, rows, distances, grid, torch_rng, progress=progress
+    )
+    flat = information + config.silhouette_weight * silhouettes
 
     # of the numbers nearest to each grid value, the one of largest jump and gap is the candidate
     k = np.arange(2, grid[-1] + 1)
@@ -145,7 +163,7 @@ def choose_k(
     edges = np.sqrt(np.multiply(grid, [*grid[1:], grid[-1] + 1]))
     cells = np.split(np.arange(len(k)), np.searchsorted(k, edges[:-1], side="right"))
     best = np.array([cell[sharp[cell].argmax()] for cell in cells])
-    scores = np.interp(np.log(k[best]), np.log(grid), information) - config.few_clusters / k[best] ** 2 + sharp[best]
+    scores = np.interp(np.log(k[best]), np.log(grid), flat) - config.few_clusters / k[best] ** 2 + sharp[best]
     choice = decide(k[best].tolist(), scores, config)
     return _compare_with_noise(choice, gaps[choice.chosen], X, views, seed, config)
 

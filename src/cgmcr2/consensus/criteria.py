@@ -1,4 +1,4 @@
-"""Criteria for the number of clusters: information of partitions, eigengap, Ward's heights, agreement of the views."""
+"""Criteria for the number of clusters: information, silhouette, eigengap, Ward's heights, agreement of the views."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from scipy.cluster.hierarchy import linkage
+from sklearn.decomposition import PCA
+from sklearn.metrics import pairwise_distances
 from torch import Tensor
 
+from cgmcr2._arrays import unit_rows
 from cgmcr2._progress import progress_bar
 from cgmcr2._random import sample_rows
 from cgmcr2.graphs.spectral import leading_eigenvectors
@@ -18,45 +21,78 @@ from cgmcr2.graphs.walk import neighbour_matrix
 
 from .ensemble import neighbourhood
 from .kmeans import kmeans
-from .partitions import Float64, Int64, adjusted_mutual_information, neighbour_information
+from .partitions import Float32, Float64, Int64, adjusted_mutual_information, neighbour_information
 
 MIN_HEIGHT = 1e-3  # of Ward's merges, relative to the last; less is rounding error between copies of a row
 
 
-def relative_information(
+def partition_criteria(
     views: Sequence[list[Tensor]],
     neighbours: Sequence[Int64],
+    rows: Int64,
+    distances: Float32,
     grid: Sequence[int],
     generator: torch.Generator,
     *,
     progress: bool = False,
-) -> Float64:
-    """For each k of the grid, how much of its maximum log k the neighbour information of k-means partitions reaches.
+) -> tuple[Float64, Float64]:
+    """For each k of the grid, the mean relative information and the mean silhouette of k-means partitions.
 
-    It falls if clusters are split where there are many neighbours across the border. A third of the mean cluster size
-    of the neighbours count, so that small clusters are not penalised for neighbours that they cannot hold.
+    The relative information is the share of its maximum log k that the neighbour information reaches. It falls if
+    clusters are split where there are many neighbours across the border. A third of the mean cluster size of the
+    neighbours count, so that small clusters are not penalised for neighbours that they cannot hold.
 
     Args:
         views: for each view, the smoothed rows (n, p) after each walk.
         neighbours: for each view, the neighbours (n, m) that its partitions are judged on.
+        rows: (m,) the rows that silhouettes are computed on.
+        distances: (m, m) between them.
         grid: numbers of clusters.
         generator: random generator.
         progress: show a progress bar.
     """
-    means = []
+    means = np.empty((2, len(grid)))
     with progress_bar(len(grid), desc="Choosing k", unit="k", enabled=progress) as bar:
-        for k in grid:
+        for i, k in enumerate(grid):
             m = neighbourhood(len(neighbours[0]), k)
             starts = 8 if k <= 20 else 4 if k <= 60 else 2  # luck matters less with many clusters
-            information = [
-                neighbour_information(partition, J[:, :m], k)
+            values = [
+                (neighbour_information(partition, J[:, :m], k) / math.log(k), silhouette(distances, partition[rows], k))
                 for view, J in zip(views, neighbours, strict=True)
                 for Y in view
                 for partition in _best_kmeans(Y, k, starts, 2, generator)
             ]
-            means.append(float(np.mean(information)) / math.log(k))
+            means[:, i] = np.mean(values, axis=0)
             bar.update(1)
-    return np.array(means)
+    return means[0], means[1]
+
+
+def silhouette(distances: Float32, labels: Int64, k: int) -> float:
+    """The mean silhouette of ``labels (m,)`` in 0 ... k-1, from ``distances (m, m)`` (Rousseeuw, 1987).
+
+    Equals scikit-learn's ``silhouette_score`` in a fifth of its time; 0 if only one cluster has rows.
+
+    >>> X = np.array([[0.0], [1], [10], [11]], dtype=np.float32)
+    >>> round(silhouette(abs(X - X.T), np.array([0, 0, 1, 1]), 2), 2)
+    0.9
+    """
+    index = np.arange(len(labels))
+    sizes = np.bincount(labels, minlength=k)
+    if np.count_nonzero(sizes) < 2:
+        return 0.0
+    totals = distances @ np.eye(k, dtype=np.float32)[labels]  # (m, k) summed distances to each cluster
+    within = totals[index, labels] / np.maximum(sizes[labels] - 1, 1)
+    means = np.where(sizes > 0, totals / np.maximum(sizes, 1), np.inf)
+    means[index, labels] = np.inf
+    nearest = means.min(axis=1)
+    scores = (nearest - within) / np.maximum(np.maximum(within, nearest), 1e-12)
+    return float(np.where(sizes[labels] > 1, scores, 0).mean())
+
+
+def principal_distances(X: Float32, components: int, seed: int) -> Float32:
+    """(n, n) the distances between the unit rows of ``X (n, D)`` in their leading principal components."""
+    Y = PCA(min(components, *X.shape), random_state=seed).fit_transform(unit_rows(X))
+    return np.asarray(pairwise_distances(Y), dtype=np.float32)
 
 
 def eigengaps(neighbours: Sequence[Int64], most: int) -> Float64:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 Int64 = npt.NDArray[np.int64]
+Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
 
 
