@@ -193,3 +193,18 @@ def test_page_speaks_of_images_only_if_the_run_has_images(tmp_path: Path) -> Non
     moved, data, _ = read_page(write_report(c, tmp_path / "images.html", settings={"encoder_name": "bundled"}))
     assert "2 images in 2 clusters" in moved.text
     assert data["item"] == "image"
+
+
+def test_a_verdict_of_noise_is_at_the_top_of_the_page(tmp_path: Path) -> None:
+    for noise in (False, True):
+        choice = {
+            "candidates": [2, 3],
+            "scores": [0.1, 0.2],
+            "chosen": 3,
+            "runners_up": [],
+            "verdict": "No groups.",
+            "noise": noise,
+        }
+        path = write_report(clustering(), tmp_path / "report.html", settings={"choice": choice})
+        text = path.read_text(encoding="utf-8")
+        assert ('role="note">No groups.' in text) is noise

@@ -34,6 +34,7 @@ class ChoiceChart(NamedTuple):
     """Scores over the number of clusters k in a WIDTH x HEIGHT box; the axis of k is logarithmic."""
 
     verdict: str
+    noise: bool
     alternatives: str
     path: str
     k_ticks: list[Tick]
@@ -54,6 +55,7 @@ def choice_chart(choice: Mapping[str, Any] | None) -> ChoiceChart | None:
     tick_y = HEIGHT - _scale(score_ticks, low, high, HEIGHT)
     return ChoiceChart(
         verdict=choice["verdict"],
+        noise=choice.get("noise", False),
         alternatives=", ".join(map(str, choice["runners_up"])),
         path=svg_path(x, y),
         k_ticks=[Tick(round(a, 1), f"{k:,}") for a, k in zip(tick_x.tolist(), k_ticks, strict=True)],
