@@ -9,8 +9,8 @@
 
 Split 0 is fitted and split 1 predicted, unless ``--protocol all``. Labels are used for scores only. Digits are
 scikit-learn's, the first 1,297 rows of a random permutation fitted and the other 500 predicted. TAC uses the shared
-embeddings of nouns, which exist for CLIP ViT-B/32 only; ``--text both`` adds ImageNet's class names. Methods are the outer loop, so that an interrupted benchmark
-has complete rows; finished runs are not repeated.
+embeddings of nouns, which exist for CLIP ViT-B/32 only; ``--text both`` adds ImageNet's class names. Methods are the
+outer loop, so that an interrupted benchmark has complete rows; finished runs are not repeated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from cgmcr2.baselines import METHODS
 from cgmcr2.experiments.comparison import compare
 from cgmcr2.experiments.formats import markdown_table
 from cgmcr2.experiments.runner import read_results
-
 from words import load_text
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -27,7 +27,6 @@ from cgmcr2._arrays import unit_rows
 from cgmcr2.baselines import TAC, tac
 from cgmcr2.evaluation import score_labels
 from cgmcr2.experiments.formats import markdown_table
-
 from words import FILES, SHARED, load, load_text, right_words
 
 SETS = ("imagenette", "dtd", "pets", "caltech")

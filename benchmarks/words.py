@@ -266,8 +266,9 @@ def others(draws: int) -> None:
             np.mean(predicted[~named] == 10),
         ]
         print(
-            f"caltech, draw {draw}: all {values[0]:.3f}, rows of the names {values[1]:.3f}, other rows {values[2]:.3f}; "
-            f"with -k auto {divided.shape[1] - 10} further clusters, ACC {scores.acc:.3f}, NMI {scores.nmi:.3f}",
+            f"caltech, draw {draw}: all {values[0]:.3f}, rows of the names {values[1]:.3f}, "
+            f"other rows {values[2]:.3f}; with -k auto {divided.shape[1] - 10} further clusters, "
+            f"ACC {scores.acc:.3f}, NMI {scores.nmi:.3f}",
             flush=True,
         )
 
