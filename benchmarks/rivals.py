@@ -4,12 +4,13 @@
     python benchmarks/rivals.py -o rivals --sets aid flowers --methods temi turtle --seeds 3
     python benchmarks/rivals.py -o rivals-doubled --sets aid digits --double # twice max_steps, without early stopping
     python benchmarks/rivals.py -o rivals-all --protocol all               # fitted on both splits
+    python benchmarks/rivals.py -o rivals-both --methods tac --text both   # with more words
     python benchmarks/rivals.py -o rivals --table                          # print the table of finished runs
 
 Split 0 is fitted and split 1 predicted, unless ``--protocol all``. Labels are used for scores only. Digits are
 scikit-learn's, the first 1,297 rows of a random permutation fitted and the other 500 predicted. TAC uses the shared
-embeddings of nouns, which exist for CLIP ViT-B/32 only. Methods are the outer loop, so that an interrupted benchmark
-has complete rows; finished runs are not repeated.
+embeddings of nouns, which exist for CLIP ViT-B/32 only; ``--text both`` adds ImageNet's class names. Methods are the
+outer loop, so that an interrupted benchmark has complete rows; finished runs are not repeated.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from cgmcr2.baselines import METHODS
 from cgmcr2.experiments.comparison import compare
 from cgmcr2.experiments.formats import markdown_table
 from cgmcr2.experiments.runner import read_results
+from words import load_text
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 SETS = {  # name: file and number of classes
@@ -58,15 +60,15 @@ def feature_file(name: str, folder: Path) -> Path:
     return path
 
 
-def method_settings(method: str, set_name: str, folder: Path, double: bool) -> dict[str, Any] | None:
-    """Settings of a method on a set, or None if it cannot run there."""
+def method_settings(method: str, set_name: str, folder: Path, double: bool, text: str) -> dict[str, Any] | None:
+    """Settings of a method on a set, or None if it cannot run there; ``text`` is the vocabulary of TAC."""
     settings: dict[str, Any] = {}
     if method == "tac":
         if "clip-vit-b32" not in SETS[set_name][0]:
             return None
-        path = folder / "nouns.npy"
+        path = folder / f"{text}.npy"
         if not path.exists():
-            np.save(path, np.load(SHARED / "nouns-clip-vit-b32.npz")["embeddings"].astype(np.float32))
+            np.save(path, load_text(text).embeddings)
         settings["text"] = str(path)
     if double:
         defaults = METHODS[method]().get_params() if method in METHODS else {}
@@ -99,6 +101,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=ORDER, default=list(ORDER))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--protocol", choices=("unseen", "all"), default="unseen")
+    parser.add_argument("--text", choices=("nouns", "both"), default="nouns", help="words of TAC")
     parser.add_argument("--double", action="store_true")
     parser.add_argument("--table", action="store_true", help="only print the table")
     arguments = parser.parse_args()
@@ -106,7 +109,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for method in [] if arguments.table else arguments.methods:
         for name in arguments.sets:
-            settings = method_settings(method, name, folder, arguments.double)
+            settings = method_settings(method, name, folder, arguments.double, arguments.text)
             if settings is None:
                 continue
             comparison = compare(

@@ -3,6 +3,7 @@
     python benchmarks/words.py names -o DIR            # Imagenette, Pets and Caltech-101 clustered by auto, three seeds
     python benchmarks/words.py names -o DIR --tune     # classes of 4-shot ImageNet, on which constants were chosen
     python benchmarks/words.py wishes                  # ten class names of Pets and of Caltech-101 are given
+    python benchmarks/words.py others                  # ten class names of Caltech-101, and all its images
     python benchmarks/words.py search                  # exact search among 1,000,000 x 512 features
 
 CLIP ViT-B/32 features and text embeddings of the folder ``../shared/data``: 2,068 nouns of LVIS, Open Images and
@@ -40,6 +41,7 @@ from cgmcr2.words import (
     wished_memberships,
 )
 from cgmcr2.words.wish import DEFAULT as WISH
+from cgmcr2.words.wish import divide_other
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 FILES = {
@@ -242,7 +244,7 @@ def _wish(X: Array, y: Array, wish: Wish, seed: int) -> list[float]:
 
 
 def others(draws: int) -> None:
-    """Print how many rows of Caltech-101 are right if ten names and "other" are given."""
+    """Print how many rows of Caltech-101 are right if ten names and "other" are given, and the clusters of -k auto."""
     X, y, classes = load("caltech")
     text = load_text("nouns")
     right = right_words(classes, text.vocabulary)
@@ -253,7 +255,10 @@ def others(draws: int) -> None:
         words = [classes[c] if classes[c] in right[c] else min(right[c]) for c in chosen]
         wish = Wish((*words, "other"), text.select(words), text)
         expected = np.array([int(np.searchsorted(chosen, c)) if c in chosen else 10 for c in y])
-        predicted = wished_memberships(X, wish).argmax(axis=1)
+        memberships = wished_memberships(X, wish)
+        predicted = memberships.argmax(axis=1)
+        divided = divide_other(memberships, X, 10)
+        scores = score_labels(y, divided.argmax(axis=1))
         named = expected < 10
         values = [
             np.mean(predicted == expected),
@@ -261,7 +266,10 @@ def others(draws: int) -> None:
             np.mean(predicted[~named] == 10),
         ]
         print(
-            f"caltech, draw {draw}: all {values[0]:.3f}, rows of the names {values[1]:.3f}, other rows {values[2]:.3f}"
+            f"caltech, draw {draw}: all {values[0]:.3f}, rows of the names {values[1]:.3f}, "
+            f"other rows {values[2]:.3f}; with -k auto {divided.shape[1] - 10} further clusters, "
+            f"ACC {scores.acc:.3f}, NMI {scores.nmi:.3f}",
+            flush=True,
         )
 
 
@@ -286,7 +294,7 @@ def search(n: int = 1_000_000, D: int = 512, repeats: int = 5) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("names", "wishes", "search"))
+    parser.add_argument("what", choices=("names", "wishes", "others", "search"))
     parser.add_argument("-o", "--output", type=Path, default=Path("words"), help="folder of the labels of auto")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of auto, draws of classes")
     parser.add_argument("--tune", action="store_true", help="names of classes of 4-shot ImageNet")
@@ -295,6 +303,7 @@ def main() -> None:
         names(arguments.output, arguments.seeds, arguments.tune)
     elif arguments.what == "wishes":
         wishes(arguments.seeds)
+    elif arguments.what == "others":
         others(arguments.seeds)
     else:
         search()

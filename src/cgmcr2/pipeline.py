@@ -35,7 +35,8 @@ def cluster_images(
     ----------
     source : folder, list or archive of images; or the name of a data set whose files are in ``data``
     n_clusters : number of clusters, "auto" to choose it from the data, or a list of their names. Clusters with names
-        start from these words, and "other" is the cluster of all other images.
+        start from these words. "other" is the cluster of all other images; "auto" among the names divides these
+        images into as many clusters as the data has.
     folder : the run folder
     data : folder of the data set's files
     download : fetch missing files of the data set

@@ -74,6 +74,16 @@ def test_loss_is_the_sum_of_its_terms() -> None:
     )
 
 
+def test_number_of_steps() -> None:
+    assert [TAC(k)._steps(batches) for k, batches in ((10, 3), (10, 8), (100, 1), (100, 2))] == [100, 160, 100, 200]
+    assert TAC(10, epochs=3)._steps(2) == 6
+    X, _, text = scene(0)
+    model = TAC(4, text=text, hidden_dim=8, max_steps=3).fit(X)
+    assert len(model.history_) == 1
+    model = TAC(4, text=text, hidden_dim=8, epochs=101, tolerance=None).fit(X)
+    assert len(model.history_) == 2  # one value for each 100 steps
+
+
 def scene(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Images whose class is weaker than a nuisance factor that no noun describes; labels and noun embeddings."""
     random = np.random.default_rng(seed)

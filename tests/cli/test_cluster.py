@@ -76,12 +76,25 @@ def test_clusters_that_start_from_names(photos: Path, tmp_path: Path, capsys: py
     assert "holds another run (different names)" in capsys.readouterr().err
 
 
+def test_further_clusters_for_what_no_name_describes(photos: Path, tmp_path: Path) -> None:
+    folder, quick = tmp_path / "run", ["--no-report", "-q", "--set", "hidden_dim=16", "--set", "n_heads=1"]
+    options = ["-k", "auto", "--names", "red", "--encoder", "reading-colours", "-o", folder, *quick]
+    assert run("cluster", photos, *options) == 0
+    clustering = Clustering.load(folder)
+    assert clustering.names == ["red", "Cluster 1", "Cluster 2"]
+    colours = [int(id[:2]) % 3 for id in clustering.ids]
+    assert [label == 0 for label in clustering.labels] == [colour == 0 for colour in colours]
+    assert len(set(zip(clustering.labels.tolist(), colours, strict=True))) == 3
+    assert run("cluster", photos, *options) == 0  # finished
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--names", "red"], "holds 1 names; give at least 2"),
         (["--names", "red,Red"], "holds a name twice"),
-        (["--names", "red,blue", "-k", "3"], "-k and --names exclude each other"),
+        (["--names", "red,blue", "-k", "3"], "-k 3 and --names exclude each other"),
+        (["--names", "red,other", "-k", "auto"], "'other' and 'auto' both stand for images that no name describes"),
         (["--names", "red,blue"], "The encoder colours does not read text; names need an encoder that reads text"),
         (["--names", "red,blue", "--preset", "paper"], "need the preset auto"),
         (["-k", "3", "--text-embeddings", "words.npz"], "give --names as well"),

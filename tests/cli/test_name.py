@@ -71,6 +71,16 @@ def test_names_that_someone_gave_are_kept(run: Path, words: Path, capsys: pytest
     assert right_names(run)
 
 
+def test_names_of_empty_clusters_are_not_given_again(run: Path, words: Path) -> None:
+    clusters = Clustering.load(run)
+    first = [id for id, label in zip(clusters.ids, clusters.labels, strict=True) if label == 0]
+    assert program("name", run, "--vocabulary", words, "--apply") == 0
+    word = Clustering.load(run).names[0]
+    assert program("edit", run, "new", "others", *first) == 0  # now the named cluster is empty
+    assert program("name", run, "--vocabulary", words, "--apply", "--all") == 0
+    assert word not in Clustering.load(run).names[1:]
+
+
 def test_text_embeddings_for_features(fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = shutil.copytree(fitted, tmp_path / "run")
     assert program("name", folder) == 2

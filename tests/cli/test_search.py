@@ -64,6 +64,13 @@ def test_results_become_a_cluster_and_excluded_images_are_left_out(
     assert not {f"{number:02}.png" for number in numbers} & grass
 
 
+def test_results_move_to_an_empty_cluster(run: Path) -> None:
+    assert program("search", run, "green", "-n", 5, "--to-cluster", "grass", "-q") == 0
+    assert program("search", run, "green", "-n", 5, "--to-cluster", "leaves", "-q") == 0  # grass is empty now
+    assert program("search", run, "green", "-n", 5, "--to-cluster", "grass", "-q") == 0
+    assert len(Clustering.load(run).rows("grass")) == 5
+
+
 def test_errors(run: Path, photo_run: Path, fitted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, message in (
         ([run], "needs one query, but 0 were given"),

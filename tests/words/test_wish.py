@@ -5,7 +5,7 @@ import pytest
 
 from cgmcr2 import CgMCR2
 from cgmcr2.words import TextEmbeddings, Vocabulary, Wish, wished_memberships
-from cgmcr2.words.wish import find_wish
+from cgmcr2.words.wish import divide_other, find_wish
 
 from ..colours import QUICK
 from .test_naming import AXES, blobs, words
@@ -40,6 +40,35 @@ def test_other_images() -> None:
 def test_other_needs_a_vocabulary() -> None:
     with pytest.raises(ValueError, match="'Other' needs a vocabulary"):
         Wish(("cat", "Other"), words(cat=AXES[0]))
+
+
+def test_two_names_for_other_images() -> None:
+    with pytest.raises(ValueError, match="'other' and 'auto' both stand for images that no name describes"):
+        Wish(("cat", "other", "auto"), words(cat=AXES[0]), words(cat=AXES[0]))
+
+
+def test_other_images_are_divided_into_their_groups() -> None:
+    X, y = blobs(AXES[0], AXES[1], AXES[2], AXES[3], n=40, noise=0.05)
+    memberships = np.where(y[:, None] == 1, [0.1, 0.9], [0.8, 0.2]).astype(np.float32)  # (other, name)
+    P = divide_other(memberships, X, 0)
+    labels = P.argmax(1)
+    assert P.shape == (160, 4)
+    np.testing.assert_allclose(P[:, 0], memberships[:, 1])
+    np.testing.assert_allclose(P.sum(1), 1, rtol=1e-6)
+    assert (labels[y == 1] == 0).all()
+    assert sorted(set(labels[y != 1].tolist())) == [1, 2, 3]
+    assert all(len(set(labels[y == group].tolist())) == 1 for group in range(4))
+
+
+def test_few_other_images_are_one_cluster() -> None:
+    X, y = blobs(AXES[0], AXES[1], AXES[2], n=4)
+    memberships = np.eye(2, dtype=np.float32)[(y > 0).astype(int)]
+    np.testing.assert_array_equal(divide_other(memberships, X, 1), memberships)
+
+
+def test_no_other_images() -> None:
+    memberships = np.array([[0.5, 0.3, 0.2]] * 4, dtype=np.float32)
+    np.testing.assert_allclose(divide_other(memberships, AXES[:4], 2), [[0.625, 0.375]] * 4)
 
 
 def test_only_names_with_other_embed_the_vocabulary() -> None:

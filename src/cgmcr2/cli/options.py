@@ -187,7 +187,8 @@ Names = Annotated[
     typer.Option(
         "--names",
         metavar="NAME,NAME,...",
-        help="Names of the clusters, instead of -k: they start from these words; other is for all other images.",
+        help="Names of the clusters, instead of -k: they start from these words. other is for all other images; "
+        "-k auto divides these into further clusters.",
     ),
 ]
 TextFile = Annotated[

@@ -37,7 +37,7 @@ def read_parameters(
     """Return the parameters of ``CgMCR2``: those of the file, replaced by those of the options.
 
     ``n_clusters`` and ``settings`` are always among them. With ``names`` of the clusters, ``n_clusters`` is a tuple of
-    them.
+    them, with "auto" at the end if ``clusters`` is.
     """
     values = _read_config(config) if config else {}
     values |= _sort_names(dict(map(parse_setting, settings or [])), values.get("settings"))
@@ -46,9 +46,12 @@ def read_parameters(
     if clusters is not None:
         values["n_clusters"] = _parse_clusters(clusters)
     if names is not None:
-        if clusters is not None:
-            raise ValueError("-k and --names exclude each other; the number of clusters is that of the names.")
-        values["n_clusters"] = parse_names(names)
+        if clusters not in (None, "auto"):
+            raise ValueError(
+                f"-k {clusters} and --names exclude each other; the number of clusters is that of the names, or larger "
+                "with -k auto."
+            )
+        values["n_clusters"] = parse_names(names if clusters is None else f"{names},auto")
     if "n_clusters" not in values:
         raise ValueError("The number of clusters is missing; give it with -k, such as -k 10, or -k auto.")
     _check(values)

@@ -36,13 +36,13 @@ from cgmcr2.images import Catalog
 from cgmcr2.images.catalog import check_exists
 from cgmcr2.images.storage import absolute_source
 from cgmcr2.inference import Inference
-from cgmcr2.words import Wish, wished_memberships
+from cgmcr2.words import Wish
 
 from .folder import RunFolder, StrPath
 from .info import FittedOn, RunInfo
 from .inputs import embed_images, image_groups, select_part
 from .names import load_reader
-from .wishes import READER_ADVICE, prepare_wish, wish_maker
+from .wishes import READER_ADVICE, cluster_names, follow_clusters, prepare_wish, start_clusters, wish_maker
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,8 @@ def fit_features(
 ) -> RunResult:
     """Fit ``model`` on (a part of) a feature file into a run folder; an interrupted run is resumed.
 
-    With ``names``, the clusters start from these words, whose embeddings are in the file ``text``.
+    With ``names``, the clusters start from these words, whose embeddings are in the file ``text``. The name "auto"
+    stands for further clusters of the images that no name describes.
 
     The processes that ``torchrun`` started train together. Only the first one reads and writes the folder.
     """
@@ -238,7 +239,8 @@ def _fit(
     memberships = None
     if make_wish is not None:
         seed = seed_from(model.random_state)
-        memberships = group.on_first(lambda: wished_memberships(source, make_wish(), seed=seed))
+        memberships = group.on_first(lambda: start_clusters(source, make_wish(), seed))
+        follow_clusters(model, memberships.shape[1])
     inference = model.fit_source(
         source, groups=plan.groups, memberships=memberships, folder=plan.folder, tensorboard=tensorboard
     )
@@ -308,7 +310,7 @@ def _write(
     """Write the results of a fitted ``model`` and remove its checkpoints."""
     clustering = fitted_clustering(ids, inference, model.n_clusters_, plan.groups)
     if request.names:
-        clustering = clustering.with_names(request.names)
+        clustering = clustering.with_names(cluster_names(request.names, model.n_clusters_))
     elif plan.replaces_results:
         clustering = clustering.with_names(matching_names(run.clustering.included(), clustering))
         if run.clustering != run.fitted:

@@ -111,7 +111,7 @@ def ask_names(
         folder, clustering, state = edits.run, edits.clustering, edits.state
     catalog = image_catalog(folder, images)
     clusters = clusters_to_name(clustering, rename_all=rename_all)
-    used = Counter(clustering.names[cluster] for cluster in clustering.clusters if cluster not in clusters)
+    used = Counter(name for cluster, name in enumerate(clustering.names) if cluster not in clusters)
     suggestions = []
     for cluster, sheet in contact_sheets(clustering, catalog, clusters):
         answer = namer.name(sheet) if sheet is not None else ""

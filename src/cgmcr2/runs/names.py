@@ -118,7 +118,7 @@ def suggest_run_names(
             features = run_features(folder, clustering)
         else:
             features, labels = _embed_representatives(folder, clustering, included, encoder, images)
-    taken = [clustering.names[cluster] for cluster in included if cluster not in free]
+    taken = [name for cluster, name in enumerate(clustering.names) if cluster not in free]  # also of empty clusters
     suggestions = suggest_names(features, labels, words, clusters=free, taken=taken)
     merges = _merges(clustering)
     groups = [Group(*pair) for pair in zip(merges, name_groups(features, labels, words, merges), strict=True)]

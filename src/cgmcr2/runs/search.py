@@ -81,8 +81,7 @@ def results_to_cluster(run: StrPath | RunFolder, result: SearchResult, name: str
         rows = result.rows[~edits.clustering.locked[result.rows]]
         if not len(rows):
             raise ValueError("All images of the search are locked; unlock them before moving them.")
-        exists = name.strip() in (edits.clustering.names[cluster] for cluster in edits.clustering.clusters)
-        if exists:
+        if name.strip() in edits.clustering.names:
             edits.move(rows, name.strip())
         else:
             edits.new(rows, name)

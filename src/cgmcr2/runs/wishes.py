@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cgmcr2.clustering.io import default_name
 from cgmcr2.estimator import CgMCR2
-from cgmcr2.words import Wish, default_vocabulary, embed_vocabulary, load_text_embeddings
+from cgmcr2.features.sources import FeatureSource
+from cgmcr2.words import Wish, default_vocabulary, embed_vocabulary, load_text_embeddings, wished_memberships
+from cgmcr2.words.wish import AUTO, Float32, divide_other, find_wish, other_position
 from cgmcr2.words.wish import DEFAULT as WISH
-from cgmcr2.words.wish import find_wish, other_position
 
 from .folder import RunFolder, StrPath
 from .names import READERS, TEXT_CACHE, load_reader
@@ -44,11 +46,39 @@ def wish_maker(
 
 
 def prepare_wish(model: CgMCR2, names: Sequence[str]) -> None:
-    """Let the training of ``model`` follow the names of the clusters."""
+    """Set the parameters of ``model`` for clusters of these names; their number is "auto" if "auto" is among them."""
     if not names:
         return
     if model.preset != "auto":
         raise ValueError(f"Clusters by name need the preset auto, but the preset is {model.preset}.")
     # a name that describes no image is an empty cluster, not a collapsed one
-    settings = {"consensus_weight": WISH.weight * len(names), "act_on_collapse": False, **(model.settings or {})}
-    model.set_params(n_clusters=len(names), settings=settings)
+    settings = {"act_on_collapse": False, **(model.settings or {})}
+    model.set_params(n_clusters="auto" if _auto_position(names) is not None else len(names), settings=settings)
+
+
+def start_clusters(source: FeatureSource, wish: Wish, seed: int) -> Float32:
+    """(n, k) memberships from which the training starts; with the name "auto", its clusters are the last ones."""
+    memberships = wished_memberships(source, wish, seed=seed)
+    auto = _auto_position(wish.names)
+    return memberships if auto is None else divide_other(memberships, source, auto, seed=seed)
+
+
+def follow_clusters(model: CgMCR2, k: int) -> None:
+    """Let the training of ``model`` follow the memberships in k clusters."""
+    model.set_params(n_clusters=k, settings={"consensus_weight": WISH.weight * k, **(model.settings or {})})
+
+
+def cluster_names(names: Sequence[str], k: int) -> list[str]:
+    """The names of k clusters: those given, and default names for the clusters that "auto" stands for.
+
+    >>> cluster_names(["cat", "auto"], 3)
+    ['cat', 'Cluster 1', 'Cluster 2']
+    """
+    auto = _auto_position(names)
+    given = [name for i, name in enumerate(names) if i != auto]
+    return [*given, *(default_name(cluster) for cluster in range(len(given), k))]
+
+
+def _auto_position(names: Sequence[str]) -> int | None:
+    position = other_position(names)
+    return position if position is not None and names[position].casefold() == AUTO else None

@@ -10,16 +10,20 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from cgmcr2._arrays import unit_rows
+from cgmcr2._random import Stream, generator, sample_rows
+from cgmcr2.consensus.choose_k import choose_k
 from cgmcr2.consensus.ensemble import neighbourhood
+from cgmcr2.consensus.estimator import ConsensusClustering
 from cgmcr2.consensus.views import neighbour_walk, space_views
-from cgmcr2.features.sources import FeatureSource, read_rows, space_widths
+from cgmcr2.features.sources import FeatureSource, Subset, read_rows, space_widths
 from cgmcr2.words.text import TextEmbeddings
 from cgmcr2.words.vocabulary import Vocabulary
 
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 
-OTHER = ("other", "others", "rest")  # names of a cluster for images that no other name describes
+AUTO = "auto"  # stands for as many further clusters as the images have that no name describes
+OTHER = ("other", "others", "rest", AUTO)  # names of a cluster for images that no other name describes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +35,9 @@ class WishConfig:
     iterations: int = 10  # of the label spreading; 0.5^10 is below 0.1 %
     weight: float = 10.0  # of the cross-entropy to the wished clusters in training, relative to a consensus partition
     top: float = 0.02  # a word describes an image if it is in this share of the vocabulary nearest to the image
-    block_rows: int = 4096  # images compared with the vocabulary at once
+    block_rows: int = 4096  # images compared with the vocabulary, or with the further clusters, at once
+    rows: int = 20_000  # sample of the other images from which the further clusters are found, as in training
+    min_divided: int = 10  # fewer other images are one cluster
 
 
 DEFAULT = WishConfig()
@@ -78,7 +84,11 @@ def find_wish(names: Sequence[str], embed: Callable[[Vocabulary], TextEmbeddings
 
 def other_position(names: Sequence[str]) -> int | None:
     """The position of the name for other images; None if there is none."""
-    return next((i for i, name in enumerate(names) if name.casefold() in OTHER), None)
+    positions = [i for i, name in enumerate(names) if name.casefold() in OTHER]
+    if len(positions) > 1:
+        first, second = names[positions[0]], names[positions[1]]
+        raise ValueError(f"{first!r} and {second!r} both stand for images that no name describes; give one of them.")
+    return positions[0] if positions else None
 
 
 def wished_memberships(source: FeatureSource, wish: Wish, *, seed: int = 0, config: WishConfig = DEFAULT) -> Float32:
@@ -121,3 +131,33 @@ def spread(memberships: Float32, source: FeatureSource, *, seed: int, config: Wi
     for _ in range(config.iterations):
         P = config.alpha * (walk @ P) + (1 - config.alpha) * memberships
     return np.asarray(P, dtype=np.float32)
+
+
+def divide_other(
+    memberships: Float32, source: FeatureSource, other: int, *, seed: int = 0, config: WishConfig = DEFAULT
+) -> Float32:
+    """Divide the cluster ``other`` of ``memberships (n, k)`` into m further clusters, the last columns of (n, k-1+m).
+
+    The images of this cluster are clustered by ``ConsensusClustering``, and m is chosen by ``choose_k``. It is 1 if
+    there are few such images, and 0 if there are none.
+
+    >>> X = np.repeat(np.eye(4, dtype=np.float32), 20, axis=0)
+    >>> memberships = np.repeat(np.float32([[1, 0], [0, 1], [0, 1], [0, 1]]), 20, axis=0)
+    >>> divide_other(memberships, X, 1).sum(0)
+    array([20., 20., 20., 20.], dtype=float32)
+    """
+    rows = np.flatnonzero(memberships.argmax(axis=1) == other)
+    named = np.delete(memberships, other, axis=1)
+    if not len(rows):
+        return np.asarray(named / named.sum(axis=1, keepdims=True), dtype=np.float32)
+    m = choose_k(Subset(source, rows), seed=seed).chosen if len(rows) >= config.min_divided else 1
+    if m == 1:
+        return np.concatenate([named, memberships[:, [other]]], axis=1)
+    sample = rows[sample_rows(len(rows), config.rows, generator(seed, Stream.TRAINING_ROWS))]
+    clusters = ConsensusClustering(m, random_state=seed).fit(unit_rows(read_rows(source, sample)))
+    n = len(memberships)
+    blocks = (slice(start, min(n, start + config.block_rows)) for start in range(0, n, config.block_rows))
+    labels = np.concatenate([clusters.predict(unit_rows(read_rows(source, block))) for block in blocks])
+    further = np.zeros((n, m), dtype=np.float32)
+    further[np.arange(n), labels] = memberships[:, other]
+    return np.concatenate([named, further], axis=1)
