@@ -118,6 +118,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="use only so many images of each split")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=2, help="of the clusterings")
+    parser.add_argument("--only-trained", action="store_true", help="leave out pixels, PCA and the random network")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
@@ -165,6 +166,8 @@ def main() -> None:
         args.method: (encode(trained.backbone, X, settings), encode(trained.backbone, X_test, settings)),
         f"{args.method}, 2 views": tuple(encode(trained.backbone, part, settings, views=2) for part in (X, X_test)),
     }
+    if args.only_trained:
+        features = {name: parts for name, parts in features.items() if name.startswith(args.method)}
     k = len(np.unique(y))
     result: dict[str, Any] = {"settings": {**vars(settings), **options}, "seed": args.seed, "n": [len(X), len(X_test)]}
     result["loss"] = trained.history[-1]["loss"]
