@@ -61,6 +61,7 @@ class GraphContrastiveClustering(ClusteringMethod):
     """
 
     defaults: ClassVar = {"optimizer": "sgd", "lr": 0.06, "weight_decay": 1e-4}
+    training_only: ClassVar = frozenset({"bank", "nearest", "degrees", "seen"})
     bank: Tensor
     nearest: Tensor
     degrees: Tensor
