@@ -6,8 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from cgmcr2.encoders.pretrained import PretrainedConfig, save_pretrained
 from cgmcr2.encoders.preprocessing import CIFAR_MEAN, CIFAR_STD
+from cgmcr2.encoders.pretrained import PretrainedConfig, save_pretrained
 from cgmcr2.encoders.resnet import ResNet18
 from cgmcr2.pretrain import ImageClusterer, make_clusterer
 from cgmcr2.pretrain.cc import CC
