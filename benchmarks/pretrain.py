@@ -2,8 +2,9 @@
 
     python benchmarks/pretrain.py IMAGES.npz --method moco-v2 --width 16 --minutes 25 --folder FOLDER
 
-IMAGES.npz holds ``images`` uint8 (n, s, s, 3), ``labels`` and ``split`` (0 train, 1 test). Training uses the images of
-split 0 without labels. Repeat the command to resume an interrupted run. ``FOLDER/knn.jsonl`` is the curve of the 20-NN
+IMAGES.npz holds ``images`` uint8 (n, s, s, 3), ``labels`` and ``split`` (0 train, 1 test); ``digits`` stands for
+scikit-learn's digits, enlarged to 16 pixels, the last 500 of them as split 1. Training uses the images of split 0
+without labels. Repeat the command to resume an interrupted run. ``FOLDER/knn.jsonl`` is the curve of the 20-NN
 accuracy, ``FOLDER/metrics.jsonl`` that of the loss, and ``FOLDER/result.json`` the result.
 
 20-NN: cosine similarity of centred features, uniform vote, train labels, accuracy on split 1. k-means (n_init 10) and
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
@@ -37,6 +39,16 @@ from cgmcr2.pretrain.loop import default_augmentation
 from cgmcr2.training.batches import steps_per_epoch
 
 Array = np.ndarray[Any, Any]
+
+
+def read_images(path: Path) -> tuple[Array, Array, Array]:
+    """The images (n, s, s, 3), labels (n,) and split (n,) of an .npz, or of scikit-learn's digits."""
+    if path == Path("digits"):
+        digits = load_digits()
+        pixels = (15 * digits.images).astype(np.uint8).repeat(2, 1).repeat(2, 2)
+        return pixels[..., None].repeat(3, -1), digits.target, np.arange(len(pixels)) >= len(pixels) - 500
+    data = np.load(path)
+    return data["images"], data["labels"], data["split"]
 
 
 def knn(X: Array, y: Array, X_test: Array, y_test: Array) -> float:
@@ -123,8 +135,7 @@ def main() -> None:
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
 
-    data = np.load(args.images)
-    images, labels, split = data["images"], data["labels"], data["split"]
+    images, labels, split = read_images(args.images)
     train, test = np.flatnonzero(split == 0)[: args.rows], np.flatnonzero(split == 1)[: args.rows]
     X, y, X_test, y_test = images[train], labels[train], images[test], labels[test]
     overrides = {"size": images.shape[1], "width": args.width}

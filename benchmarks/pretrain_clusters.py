@@ -2,7 +2,8 @@
 
     python benchmarks/pretrain_clusters.py IMAGES.npz --method cc --set width=8 --set epochs=15 --rows 4000
 
-IMAGES.npz holds ``images`` uint8 (n, s, s, 3), ``labels`` and ``split`` (0 train, 1 test). Split 0 is fitted without
+IMAGES.npz holds ``images`` uint8 (n, s, s, 3), ``labels`` and ``split`` (0 train, 1 test), or is ``digits`` as for
+``pretrain.py``. Split 0 is fitted without
 labels, split 1 is predicted. One line of JSON per curve point goes to standard output, and one with the result.
 ``knn`` is the 20-NN accuracy of the features of the network: cosine similarity of centred features, uniform vote, all
 labels of split 0, accuracy on split 1.
@@ -21,7 +22,7 @@ from sklearn.cluster import KMeans
 
 from cgmcr2.evaluation import score_labels
 from cgmcr2.pretrain import ImageClusterer, make_clusterer
-from pretrain import knn
+from pretrain import knn, read_images
 
 
 def main() -> None:
@@ -34,8 +35,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
 
-    data = np.load(args.images)
-    images, labels, split = data["images"], data["labels"], data["split"]
+    images, labels, split = read_images(args.images)
     known, test = np.flatnonzero(split == 0), np.flatnonzero(split == 1)
     train = known[: args.rows]
     k = len(np.unique(labels))
