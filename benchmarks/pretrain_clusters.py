@@ -3,8 +3,8 @@
     python benchmarks/pretrain_clusters.py IMAGES.npz --method cc --set width=8 --set epochs=15 --rows 4000
 
 IMAGES.npz holds ``images`` uint8 (n, s, s, 3), ``labels`` and ``split`` (0 train, 1 test), or is ``digits`` as for
-``pretrain.py``. Split 0 is fitted without
-labels, split 1 is predicted. One line of JSON per curve point goes to standard output, and one with the result.
+``pretrain.py``. Split 0 is fitted without labels, split 1 is predicted. One line of JSON per curve point goes to
+standard output, and one with the result.
 ``knn`` is the 20-NN accuracy of the features of the network: cosine similarity of centred features, uniform vote, all
 labels of split 0, accuracy on split 1.
 """
