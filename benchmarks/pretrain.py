@@ -30,11 +30,11 @@ from sklearn.preprocessing import normalize
 
 from cgmcr2 import CgMCR2
 from cgmcr2._files import write_json
-from cgmcr2.encoders.pretrained import PretrainedConfig, save_pretrained
 from cgmcr2.encoders.resnet import ResNet18
 from cgmcr2.evaluation import score_labels
 from cgmcr2.pretrain import pretrain, resolve
 from cgmcr2.pretrain.augment import draw
+from cgmcr2.pretrain.folder import save_encoder
 from cgmcr2.pretrain.loop import default_augmentation
 from cgmcr2.training.batches import steps_per_epoch
 
@@ -130,6 +130,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="use only so many images of each split")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=2, help="of the clusterings")
+    parser.add_argument("--every", type=int, help="epochs between points of the curve; default: a tenth of all")
     parser.add_argument("--only-trained", action="store_true", help="leave out pixels, PCA and the random network")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
@@ -142,7 +143,7 @@ def main() -> None:
     overrides |= {name: json.loads(value) for name, _, value in (item.partition("=") for item in args.set)}
     overrides["epochs"] = plan_epochs(args, X, overrides)
     settings, options = resolve(args.method, overrides)
-    every = max(1, round(settings.epochs / 10))
+    every = args.every or max(1, round(settings.epochs / 10))
 
     def on_epoch(epoch: int, backbone: torch.nn.Module) -> None:
         if epoch % every == 0:
@@ -163,10 +164,6 @@ def main() -> None:
     )
     if not trained.finished:
         return
-    config = PretrainedConfig(
-        "ResNet18", trained.dim, settings.size, settings.stem, settings.width, *map(tuple, _statistics(trained)), {}
-    )
-    save_pretrained(args.folder, trained.backbone, config)
     pixels = X.reshape(len(X), -1) / 255, X_test.reshape(len(X_test), -1) / 255
     pca = PCA(min(128, trained.dim, len(X)), random_state=0).fit(pixels[0])
     untrained = random_network(X, settings)
@@ -187,10 +184,9 @@ def main() -> None:
         result[name] |= cluster(fit.astype(np.float32), predict.astype(np.float32), y_test, k, args.seeds)
         print(name, result[name], flush=True)
         write_json(args.folder / "result.json", result)
-
-
-def _statistics(trained: Any) -> tuple[Any, Any]:
-    return trained.augmentation.mean, trained.augmentation.std
+    save_encoder(
+        trained, args.folder, {"settings": {"method": args.method, **vars(settings), **options}, "seed": args.seed}
+    )
 
 
 if __name__ == "__main__":
