@@ -59,6 +59,8 @@ def test_weights_of_a_given_encoder_are_saved(images, tmp_path):
     loaded = SPICE.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict(images), model.labels_)
     assert loaded.encoder == str(tmp_path / "encoder")
+    with pytest.raises(ValueError, match="was trained on images of 16 pixels, but these have 8; resize them"):
+        SPICE(3, encoder=tmp_path / "encoder").fit(small_images(32, 8))
 
 
 def test_what_only_training_needs_is_not_saved(images, tmp_path):
