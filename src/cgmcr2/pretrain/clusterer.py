@@ -159,11 +159,7 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Set what ``_state`` returned."""
 
     def _train(self, model: Method, settings: Settings, images: Images, seed: int) -> Pretrained:
-        """Train a stage in place; a stage that clusters becomes ``model_``.
-
-        BatchNorm then has the statistics of augmented views, which differ from those of the images: in a stage that
-        clusters, they are replaced.
-        """
+        """Train a stage in place; a stage that clusters becomes ``model_``."""
         from .loop import train_method
 
         if isinstance(model, ClusteringMethod):
@@ -181,8 +177,6 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.history_ += trained.history
         if not trained.finished:  # Ctrl-C
             raise KeyboardInterrupt
-        if isinstance(model, ClusteringMethod):
-            self._recalibrate(images, seed)
         return trained
 
     def _after_epoch(self, epoch: int, backbone: nn.Module) -> None:
@@ -195,9 +189,8 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     @torch.no_grad()
     def _recalibrate(self, images: Images, seed: int) -> None:
-        """Set the statistics of BatchNorm, where it is trained, to those of the images, in random order."""
-        normalizations = [m for m in self.model_.train().modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-        layers = [layer for layer in normalizations if layer.training]
+        """Set the statistics of BatchNorm to those of the images as they are, in random order."""
+        layers = [layer for layer in self.model_.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
         momenta = [layer.momentum for layer in layers]
         for layer in layers:
             layer.reset_running_stats()
@@ -208,7 +201,6 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._map(images[order], lambda pixels: self.model_.logits(self.model_.backbone(pixels)), training=True)
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum
-        self.model_.eval()
 
     @torch.no_grad()
     def _map(self, images: Images, function: Callable[[Tensor], Tensor], *, training: bool = False) -> Tensor:

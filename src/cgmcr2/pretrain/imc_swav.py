@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from .augment import Augmentation, multi_crop
 from .clusterer import ClusteringMethod, ImageClusterer
 from .method import Batch, Loss
+
+if TYPE_CHECKING:
+    from .loop import Images
 
 LOGIT_BOUND, BOUND_WEIGHT = 5.0, 0.01  # of the authors: larger logits of the classifier are penalised
 
@@ -124,10 +127,18 @@ class InformationSwav(ClusteringMethod):
 
 
 class IMCSwAV(ImageClusterer):
-    """IMC-SwAV of images; its settings are those of ``InformationSwav``."""
+    """IMC-SwAV of images; its settings are those of ``InformationSwav``.
+
+    The crops are smaller than the images, so the statistics of BatchNorm differ. After the training they are set to
+    those of the images (the authors predict with those of the crops).
+    """
 
     name = "imc-swav"
     reference = "Ntelemis, Jin and Thomas, Information Maximization Clustering via Multi-View Self-Labelling, 2022"
+
+    def _fit(self, images: Images, settings: dict[str, Any], seed: int) -> None:
+        super()._fit(images, settings, seed)
+        self._recalibrate(images, seed)
 
 
 @torch.no_grad()
