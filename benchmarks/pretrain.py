@@ -2,8 +2,9 @@
 
     python benchmarks/pretrain.py IMAGES.npz --method moco-v2 --width 16 --minutes 25 --folder FOLDER
 
-IMAGES.npz holds ``images`` uint8 (n, s, s, 3), ``labels`` and ``split`` (0 train, 1 test). Training uses the images of
-split 0 without labels. Repeat the command to resume an interrupted run. ``FOLDER/knn.jsonl`` is the curve of the 20-NN
+IMAGES.npz holds ``images`` uint8 (n, s, s, 3), ``labels`` and ``split`` (0 train, 1 test); ``digits`` stands for
+scikit-learn's digits, enlarged to 16 pixels, the last 500 of them as split 1. Training uses the images of split 0
+without labels. Repeat the command to resume an interrupted run. ``FOLDER/knn.jsonl`` is the curve of the 20-NN
 accuracy, ``FOLDER/metrics.jsonl`` that of the loss, and ``FOLDER/result.json`` the result.
 
 20-NN: cosine similarity of centred features, uniform vote, train labels, accuracy on split 1. k-means (n_init 10) and
@@ -22,21 +23,32 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
 from cgmcr2 import CgMCR2
 from cgmcr2._files import write_json
-from cgmcr2.encoders.pretrained import PretrainedConfig, save_pretrained
 from cgmcr2.encoders.resnet import ResNet18
 from cgmcr2.evaluation import score_labels
 from cgmcr2.pretrain import pretrain, resolve
 from cgmcr2.pretrain.augment import draw
+from cgmcr2.pretrain.folder import save_encoder
 from cgmcr2.pretrain.loop import default_augmentation
 from cgmcr2.training.batches import steps_per_epoch
 
 Array = np.ndarray[Any, Any]
+
+
+def read_images(path: Path) -> tuple[Array, Array, Array]:
+    """The images (n, s, s, 3), labels (n,) and split (n,) of an .npz, or of scikit-learn's digits."""
+    if path == Path("digits"):
+        digits = load_digits()
+        pixels = (15 * digits.images).astype(np.uint8).repeat(2, 1).repeat(2, 2)
+        return pixels[..., None].repeat(3, -1), digits.target, np.arange(len(pixels)) >= len(pixels) - 500
+    data = np.load(path)
+    return data["images"], data["labels"], data["split"]
 
 
 def knn(X: Array, y: Array, X_test: Array, y_test: Array) -> float:
@@ -118,19 +130,20 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="use only so many images of each split")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=2, help="of the clusterings")
+    parser.add_argument("--every", type=int, help="epochs between points of the curve; default: a tenth of all")
+    parser.add_argument("--only-trained", action="store_true", help="leave out pixels, PCA and the random network")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
 
-    data = np.load(args.images)
-    images, labels, split = data["images"], data["labels"], data["split"]
+    images, labels, split = read_images(args.images)
     train, test = np.flatnonzero(split == 0)[: args.rows], np.flatnonzero(split == 1)[: args.rows]
     X, y, X_test, y_test = images[train], labels[train], images[test], labels[test]
     overrides = {"size": images.shape[1], "width": args.width}
     overrides |= {name: json.loads(value) for name, _, value in (item.partition("=") for item in args.set)}
     overrides["epochs"] = plan_epochs(args, X, overrides)
     settings, options = resolve(args.method, overrides)
-    every = max(1, round(settings.epochs / 10))
+    every = args.every or max(1, round(settings.epochs / 10))
 
     def on_epoch(epoch: int, backbone: torch.nn.Module) -> None:
         if epoch % every == 0:
@@ -151,10 +164,6 @@ def main() -> None:
     )
     if not trained.finished:
         return
-    config = PretrainedConfig(
-        "ResNet18", trained.dim, settings.size, settings.stem, settings.width, *map(tuple, _statistics(trained)), {}
-    )
-    save_pretrained(args.folder, trained.backbone, config)
     pixels = X.reshape(len(X), -1) / 255, X_test.reshape(len(X_test), -1) / 255
     pca = PCA(min(128, trained.dim, len(X)), random_state=0).fit(pixels[0])
     untrained = random_network(X, settings)
@@ -165,6 +174,8 @@ def main() -> None:
         args.method: (encode(trained.backbone, X, settings), encode(trained.backbone, X_test, settings)),
         f"{args.method}, 2 views": tuple(encode(trained.backbone, part, settings, views=2) for part in (X, X_test)),
     }
+    if args.only_trained:
+        features = {name: parts for name, parts in features.items() if name.startswith(args.method)}
     k = len(np.unique(y))
     result: dict[str, Any] = {"settings": {**vars(settings), **options}, "seed": args.seed, "n": [len(X), len(X_test)]}
     result["loss"] = trained.history[-1]["loss"]
@@ -173,10 +184,9 @@ def main() -> None:
         result[name] |= cluster(fit.astype(np.float32), predict.astype(np.float32), y_test, k, args.seeds)
         print(name, result[name], flush=True)
         write_json(args.folder / "result.json", result)
-
-
-def _statistics(trained: Any) -> tuple[Any, Any]:
-    return trained.augmentation.mean, trained.augmentation.std
+    save_encoder(
+        trained, args.folder, {"settings": {"method": args.method, **vars(settings), **options}, "seed": args.seed}
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,11 @@
 
     python benchmarks/pretrain_clusters.py IMAGES.npz --method cc --set width=8 --set epochs=15 --rows 4000
 
-IMAGES.npz holds ``images`` uint8 (n, s, s, 3), ``labels`` and ``split`` (0 train, 1 test). Split 0 is fitted without
-labels, split 1 is predicted. One line of JSON per curve point goes to standard output, and one with the result.
+IMAGES.npz holds ``images`` uint8 (n, s, s, 3), ``labels`` and ``split`` (0 train, 1 test), or is ``digits`` as for
+``pretrain.py``. Split 0 is fitted without labels, split 1 is predicted. One line of JSON per curve point goes to
+standard output, and one with the result.
+``knn`` is the 20-NN accuracy of the features of the network: cosine similarity of centred features, uniform vote, all
+labels of split 0, accuracy on split 1.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from sklearn.cluster import KMeans
 
 from cgmcr2.evaluation import score_labels
 from cgmcr2.pretrain import ImageClusterer, make_clusterer
+from pretrain import knn, read_images
 
 
 def main() -> None:
@@ -31,9 +35,9 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
 
-    data = np.load(args.images)
-    images, labels, split = data["images"], data["labels"], data["split"]
-    train, test = np.flatnonzero(split == 0)[: args.rows], np.flatnonzero(split == 1)
+    images, labels, split = read_images(args.images)
+    known, test = np.flatnonzero(split == 0), np.flatnonzero(split == 1)
+    train = known[: args.rows]
     k = len(np.unique(labels))
     settings = {name: json.loads(value) for name, _, value in (item.partition("=") for item in args.set)}
     start = time.process_time()
@@ -53,9 +57,13 @@ def main() -> None:
         }
         print(json.dumps(record), flush=True)
 
+    def accuracy(model: ImageClusterer) -> float:
+        fit, predict = (model._map(images[rows], model.model_.backbone).numpy() for rows in (known, test))
+        return round(100 * knn(fit, labels[known], predict, labels[test]), 1)
+
     def on_epoch(epoch: int, model: ImageClusterer) -> None:
         if epoch % args.every == 0:
-            report(model._labels(images[test]), epoch=epoch)
+            report(model._labels(images[test]), epoch=epoch, knn=accuracy(model))
 
     if args.method == "k-means":
         pixels = images.reshape(len(images), -1).astype(np.float32) / 255
@@ -70,7 +78,7 @@ def main() -> None:
         stage += record["step"] == 0
         losses.setdefault((stage, record["epoch"]), []).append(record["loss"])
     curve = {f"{stage}.{epoch}": round(float(np.mean(values)), 3) for (stage, epoch), values in losses.items()}
-    report(model.predict(images[test]), settings=settings, rows=len(train), loss=curve)
+    report(model.predict(images[test]), knn=accuracy(model), settings=settings, rows=len(train), loss=curve)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from cgmcr2.encoders import load_encoder
 from cgmcr2.experiments.from_images import Pretraining
 from cgmcr2.experiments.tables import load_table, reproduce_table
 
@@ -43,6 +44,8 @@ def test_table_4_runs_from_images_to_the_table(folder, tmp_path):
     (features,) = (tmp_path / "out" / "encoders").glob("cifar10-moco-v2-*.npz")
     with np.load(features) as archive:
         assert archive["features"].shape == (40, 64)
+    encoder = load_encoder(features.with_suffix(""))
+    assert (encoder.dim, encoder.name) == (64, str(features.with_suffix("")))
     written = features.stat().st_mtime_ns
     again = reproduce_table(table, folder, tmp_path / "out", **options)
     assert again.cells == result.cells

@@ -57,6 +57,8 @@ def test_errors_name_the_problem(images):
         make_clusterer("cc", 3, widht=8).fit(images)
     with pytest.raises(ValueError, match=r"shape \(n, 16, 16, 3\), but are uint8 of shape \(32, 8, 8, 3\)"):
         make_clusterer("cc", 3, size=16).fit(images)
+    with pytest.raises(ValueError, match="after pretext_epochs, 10, but epochs is 10; give more epochs"):
+        make_clusterer("gcc", 3, width=8, epochs=10).fit(images)
     with pytest.raises(ValueError, match="no setting 'widht' of spice"):
         make_clusterer("spice", 3, widht=8).fit(images)
 

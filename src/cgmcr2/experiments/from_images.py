@@ -16,6 +16,7 @@ from cgmcr2._files import replacing
 from cgmcr2.datasets import dataset_info, load_dataset
 from cgmcr2.pretrain import pretrain
 from cgmcr2.pretrain.features import averaged_features
+from cgmcr2.pretrain.folder import save_encoder
 from cgmcr2.pretrain.images import load_images
 
 from .image_files import has_images, load_input_file
@@ -63,15 +64,17 @@ class Pretraining:
         pixels = np.asarray(file.features)
         rows = limit_rows(file.rows("train"), self.max_rows)
         settings = {"size": pixels.shape[1], **self.settings}
-        trained = pretrain(
-            pixels[rows], self.method, settings, folder=_made(self.output / stem), progress=self.progress
-        )
+        folder = _made(self.output / stem)
+        trained = pretrain(pixels[rows], self.method, settings, folder=folder, progress=self.progress)
         if not trained.finished:
             raise KeyboardInterrupt
         with np.load(images, allow_pickle=False) as archive:
             labels = {name: archive[name] for name in archive.files if name != "images"}
         with replacing(path) as temporary, temporary.open("wb") as stream:
             np.savez(stream, features=averaged_features(trained, pixels), **labels)
+        save_encoder(
+            trained, folder, {"method": self.method, "settings": settings, "data": images.name, "n": len(rows)}
+        )
         return path
 
     def _convert(self, name: str, path: Path) -> None:

@@ -24,6 +24,7 @@ QUICK_STAGES: dict[str, Any] = {
     "head_epochs": 3,
     "scan_epochs": 3.0,
 }  # of methods on images that have them
+QUICK_METHODS: dict[str, dict[str, Any]] = {"gcc": {"pretext_epochs": 2, "every": 1}}  # its clusters come after these
 QUICK_ROWS = 10_000  # maximum number of rows to fit, and to score
 
 
@@ -37,7 +38,7 @@ def quick_settings(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     if method in CLUSTERERS:
         stages = CLUSTERERS[method]().get_params()
         changes = {name: value for name, value in QUICK_STAGES.items() if name in stages}
-        return {**settings, **QUICK_IMAGE_SETTINGS, **changes}
+        return {**settings, **QUICK_IMAGE_SETTINGS, **QUICK_METHODS.get(method, {}), **changes}
     return override(settings, QUICK_SETTINGS) if method in PRESETS else dict(settings)
 
 

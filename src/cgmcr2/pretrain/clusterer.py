@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,6 +24,8 @@ from .method import Method
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from cgmcr2.encoders.resnet import ResNet18
+
     from .loop import Images, Pretrained
     from .settings import Settings
 
@@ -30,6 +34,8 @@ PREDICT_IMAGES = 256  # images per prediction batch
 
 class ClusteringMethod(Method):
     """A method that learns clusters. Its option ``n_clusters`` is their number."""
+
+    training_only: ClassVar[frozenset[str]] = frozenset()  # names of tensors that predictions do not need
 
     def logits(self, features: Tensor) -> Tensor:
         """Cluster logits (n, k) of features (n, D) of the backbone."""
@@ -92,7 +98,8 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         settings = {"size": images.shape[1], **(self.settings or {})}
         check_images(images, settings["size"])
         self.history_: list[dict[str, Any]] = []
-        self._fit(images, settings, seed_from(self.random_state))
+        self.seed_ = seed_from(self.random_state)
+        self._fit(images, settings, self.seed_)
         self.labels_ = self._labels(images)
         return self
 
@@ -100,6 +107,27 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Return the cluster (n,) of each image."""
         check_is_fitted(self, "labels_")
         return self._labels(check_square(images))
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model as safetensors and JSON, without pickle; ``load`` reads it back."""
+        from .weights import save_clusterer
+
+        check_is_fitted(self, "labels_")
+        save_clusterer(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, device: str = "auto") -> Self:
+        """Load a model that ``save`` wrote; ``ImageClusterer.load`` reads those of all methods.
+
+        Predictions are identical; ``history_`` is not saved.
+        """
+        from .weights import load_clusterer
+
+        model = load_clusterer(Path(folder), device)
+        if not isinstance(model, cls):
+            kind = type(model).__name__
+            raise ValueError(f"{folder} holds a model of {kind}, not of {cls.__name__}; load it with {kind}.load.")
+        return model
 
     def training_settings(self) -> dict[str, Any]:
         """All settings of the training, with defaults."""
@@ -113,6 +141,22 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         from .loop import build
 
         self._train(*build(self.name, {**settings, "n_clusters": self.n_clusters}, len(images), seed), images, seed)
+
+    def _untrained(self, backbone: ResNet18) -> ClusteringMethod:
+        """A network like ``model_`` around ``backbone``, whose weights are to be loaded."""
+        from .loop import build
+
+        options = {**(self.settings or {}), "size": self._settings.size, "n_clusters": self.n_clusters}
+        network = build(self.name, options, 1, 0, backbone)[0]
+        assert isinstance(network, ClusteringMethod)
+        return network
+
+    def _state(self) -> dict[str, npt.NDArray[Any]]:
+        """What predictions need besides the network, as named arrays."""
+        return {}
+
+    def _restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Set what ``_state`` returned."""
 
     def _train(self, model: Method, settings: Settings, images: Images, seed: int) -> Pretrained:
         """Train a stage in place; a stage that clusters becomes ``model_``."""

@@ -76,18 +76,23 @@ def pretrain_images(
         group=group,
     )
     if trained.finished and group.rank == 0:
-        mean, std = trained.augmentation.mean, trained.augmentation.std
-        config = PretrainedConfig(
-            backbone="ResNet18" if backbone is None else type(backbone).__name__,
-            dim=trained.dim,
-            size=settings.size,
-            stem=settings.stem,
-            width=settings.width,
-            mean=(mean[0], mean[1], mean[2]),
-            std=(std[0], std[1], std[2]),
-            training=request,
-        )
-        save_pretrained(folder, trained.backbone, config)
-        for path in (folder / CHECKPOINT, cache_path(folder, catalog, settings.size)):
-            path.unlink(missing_ok=True)
+        save_encoder(trained, folder, request)
+        cache_path(folder, catalog, settings.size).unlink(missing_ok=True)
     return trained
+
+
+def save_encoder(trained: Pretrained, folder: Path, training: dict[str, Any]) -> None:
+    """Write a finished training as an encoder, with what it was trained on, and delete its checkpoint."""
+    settings, mean, std = trained.settings, trained.augmentation.mean, trained.augmentation.std
+    config = PretrainedConfig(
+        backbone=type(trained.backbone).__name__,
+        dim=trained.dim,
+        size=settings.size,
+        stem=settings.stem,
+        width=settings.width,
+        mean=(mean[0], mean[1], mean[2]),
+        std=(std[0], std[1], std[2]),
+        training=training,
+    )
+    save_pretrained(folder, trained.backbone, config)
+    (folder / CHECKPOINT).unlink(missing_ok=True)

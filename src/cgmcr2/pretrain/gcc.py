@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from cgmcr2.graphs.knn import top_similar
 
 from .clusterer import ClusteringMethod, ImageClusterer
 from .method import Batch, Loss, projection_head
+
+if TYPE_CHECKING:
+    from .loop import Images
 
 
 class GraphContrastiveClustering(ClusteringMethod):
@@ -61,6 +64,7 @@ class GraphContrastiveClustering(ClusteringMethod):
     """
 
     defaults: ClassVar = {"optimizer": "sgd", "lr": 0.06, "weight_decay": 1e-4}
+    training_only: ClassVar = frozenset({"bank", "nearest", "degrees", "seen"})
     bank: Tensor
     nearest: Tensor
     degrees: Tensor
@@ -143,6 +147,15 @@ class GCC(ImageClusterer):
 
     name = "gcc"
     reference = "Zhong, Wu, Chen, Huang, Deng, Nie, Lin and Hua, Graph Contrastive Clustering, ICCV 2021"
+
+    def _fit(self, images: Images, settings: dict[str, Any], seed: int) -> None:
+        training = self.training_settings()
+        if training["epochs"] <= training["pretext_epochs"]:
+            raise ValueError(
+                f"gcc trains its clusters after pretext_epochs, {training['pretext_epochs']}, but epochs is "
+                f"{training['epochs']:g}; give more epochs, or fewer pretext_epochs."
+            )
+        super()._fit(images, settings, seed)
 
 
 def graph_contrast(Z: Tensor, others: list[Tensor], weights: Tensor | None, temperature: float) -> Tensor:

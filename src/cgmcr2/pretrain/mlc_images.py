@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cgmcr2.baselines.mlc import TwoHeads, mlc_loss
-from cgmcr2.baselines.spectral import fit_graph, neighbours
+from cgmcr2.baselines.spectral import NystromMap, fit_graph, neighbours
 from cgmcr2.objectives import coding_rate
 
 from .clusterer import ClusteringMethod
@@ -21,6 +21,8 @@ from .method import Batch, Loss
 from .staged import StagedClusterer, seeded, stage_seed
 
 if TYPE_CHECKING:
+    from cgmcr2.encoders.resnet import ResNet18
+
     from .loop import Images
 
 
@@ -71,13 +73,26 @@ class ImageMLC(StagedClusterer):
         backbone = self._pretrained(images, settings, seed)
         with seeded(stage_seed(seed, 1)):
             heads = TwoHeads(feature_dim(backbone, first.size), self.hidden_dim, self.embedding_dim)
-        options = (self.eps, self.eta, self.sinkhorn_steps, self.mu)
         self.map_ = None
-        self._train(ManifoldLinearizing(backbone, heads, *options, warmup=True), first, images, stage_seed(seed, 2))
+        self._train(self._network(backbone, heads, warmup=True), first, images, stage_seed(seed, 2))
         heads.cluster.load_state_dict(heads.feature.state_dict())
-        self._train(ManifoldLinearizing(backbone, heads, *options, warmup=False), last, images, stage_seed(seed, 3))
+        self._train(self._network(backbone, heads, warmup=False), last, images, stage_seed(seed, 3))
         C = self._embedding(images)
         self.map_ = fit_graph(C, neighbours(C, self.s), self.n_clusters, None, seed)[1]
+
+    def _network(self, backbone: nn.Module, heads: TwoHeads, *, warmup: bool) -> ManifoldLinearizing:
+        return ManifoldLinearizing(backbone, heads, self.eps, self.eta, self.sinkhorn_steps, self.mu, warmup=warmup)
+
+    def _untrained(self, backbone: ResNet18) -> ManifoldLinearizing:
+        heads = TwoHeads(backbone.dim, self.hidden_dim, self.embedding_dim)
+        return self._network(backbone, heads, warmup=False)
+
+    def _state(self) -> dict[str, npt.NDArray[Any]]:
+        assert self.map_ is not None
+        return self.map_.arrays()
+
+    def _restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        self.map_ = NystromMap.from_arrays(arrays)
 
     def _embedding(self, images: Images) -> npt.NDArray[np.float32]:
         return np.asarray(self._map(images, lambda pixels: self.model_.logits(self.model_.backbone(pixels))).numpy())

@@ -19,6 +19,8 @@ from .method import Batch, Loss
 from .staged import StagedClusterer, seeded, stage_seed
 
 if TYPE_CHECKING:
+    from cgmcr2.encoders.resnet import ResNet18
+
     from .loop import Images
 
 
@@ -65,12 +67,16 @@ class ImageNMCE(StagedClusterer):
         first = self._stage_settings({**settings, "epochs": self.head_epochs}, {**self.defaults, "lr": 1e-3})
         backbone = self._pretrained(images, settings, seed)
         with seeded(stage_seed(seed, 1)):
-            heads = EmbeddingAndLogits(
-                feature_dim(backbone, first.size), self.n_clusters, self.hidden_dim, self.embedding_dim
-            )
+            heads = self._heads(feature_dim(backbone, first.size))
         for fixed, stage in ((True, first), (False, last)):
             model = RateReduction(backbone, heads, self.eps, self.temperature, fixed=fixed)
             self._train(model, stage, images, stage_seed(seed, 3 - fixed))
+
+    def _untrained(self, backbone: ResNet18) -> RateReduction:
+        return RateReduction(backbone, self._heads(backbone.dim), self.eps, self.temperature, fixed=False)
+
+    def _heads(self, D: int) -> EmbeddingAndLogits:
+        return EmbeddingAndLogits(D, self.n_clusters, self.hidden_dim, self.embedding_dim)
 
 
 class RateReduction(ClusteringMethod):

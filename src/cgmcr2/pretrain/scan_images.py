@@ -21,6 +21,8 @@ from .method import Batch, Loss
 from .staged import StagedClusterer, seeded_linear, stage_seed, strong, weak
 
 if TYPE_CHECKING:
+    from cgmcr2.encoders.resnet import ResNet18
+
     from .loop import Images
 
 
@@ -74,6 +76,9 @@ class ImageSCAN(StagedClusterer):
         nearest = top_similar(U, n_positives(len(U), self.n_clusters, self.n_neighbors))[1]
         self._train(NeighbourConsistency(backbone, head, nearest, self.mu), consistency, images, stage_seed(seed, 2))
         self._train(SelfLabelling(backbone, head, self.threshold), labelling, images, stage_seed(seed, 3))
+
+    def _untrained(self, backbone: ResNet18) -> SelfLabelling:
+        return SelfLabelling(backbone, nn.Linear(backbone.dim, self.n_clusters), self.threshold)
 
 
 class _Headed(ClusteringMethod):

@@ -21,6 +21,8 @@ from .method import Batch, Loss, projection_head
 from .staged import StagedClusterer, seeded, stage_seed, strong, weak
 
 if TYPE_CHECKING:
+    from cgmcr2.encoders.resnet import ResNet18
+
     from .loop import Images
     from .settings import Settings
 
@@ -88,6 +90,10 @@ class SPICE(StagedClusterer):
         semi.labels[:] = reliable_labels(U, memberships[best])
         self._train(semi, stage, images, stage_seed(seed, 2))
 
+    def _untrained(self, backbone: ResNet18) -> SemiSupervised:
+        head = projection_head(backbone.dim, backbone.dim, self.n_clusters)
+        return SemiSupervised(backbone, head, torch.empty(0, dtype=torch.long), self.threshold)
+
     def _selection_loss(self, U: Tensor, P: Tensor) -> float:
         rows, labels = prototype_labels(U, P, self.center_ratio)
         return float(F.cross_entropy(P[rows], labels))
@@ -144,6 +150,7 @@ class SemiSupervised(ClusteringMethod):
     ``labels (n,)`` are those of the training images, -1 if unknown.
     """
 
+    training_only: ClassVar = frozenset({"labels"})
     labels: Tensor
 
     def __init__(self, backbone: nn.Module, head: nn.Module, labels: Tensor, threshold: float) -> None:

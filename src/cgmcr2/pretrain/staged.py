@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from cgmcr2._random import mix
-from cgmcr2.encoders.pretrained import PretrainedEncoder
+from cgmcr2.encoders.pretrained import PretrainedEncoder, read_pretrained_config
 
 from .augment import Augmentation
 from .clusterer import ImageClusterer
@@ -52,6 +52,12 @@ class StagedClusterer(ImageClusterer):
         from .loop import build
 
         if self.encoder is not None:
+            size = read_pretrained_config(Path(self.encoder)).size
+            if size != images.shape[1]:
+                raise ValueError(
+                    f"The encoder in {self.encoder} was trained on images of {size} pixels, but these have "
+                    f"{images.shape[1]}; resize them, or train another one."
+                )
             encoder = PretrainedEncoder(Path(self.encoder), device=self.device)
             return copy.deepcopy(encoder._network).requires_grad_(True)
         shared = {name: value for name, value in settings.items() if name in ("size", "width", "batch_size")}

@@ -21,6 +21,7 @@ from cgmcr2.experiments.overrides import (
     QUICK_IMAGE_SETTINGS,
     QUICK_ROWS,
     QUICK_SETTINGS,
+    QUICK_STAGES,
     override,
     quick_settings,
 )
@@ -212,7 +213,8 @@ class _TableRun:
             notes.append(f"Reduced size (quick): {changes}; baselines: {baselines}.")
             if self.table.pretrain:
                 changes = ", ".join(f"{name} {value}" for name, value in QUICK_IMAGE_SETTINGS.items())
-                notes.append(f"Reduced size (quick) of encoders and of methods on images: {changes}.")
+                stages = ", ".join(f"{name} {value}" for name, value in QUICK_STAGES.items())
+                notes.append(f"Reduced size (quick) of encoders and of methods on images: {changes}; stages: {stages}.")
         if self.max_rows:
             notes.append(f"Reduced size: at most {self.max_rows:,} rows fitted, and at most {self.max_rows:,} scored.")
         if self.settings:
