@@ -153,8 +153,9 @@ class TEMI(MinibatchBaseline):
         m = n_positives(n, self.n_clusters, self.n_neighbors)
         positives = NeighbourSampler(F.normalize(X, dim=1), m)
         views = linear_views(X.cpu().numpy(), network.projection.shape[1], seed)
-        network.mean.copy_(views.mean)
-        network.projection.copy_(views.standard)
+        mean, projection = views.projection(0, network.projection.shape[1])  # the standard view
+        network.mean.copy_(mean)
+        network.projection.copy_(projection)
         teacher = ema_teacher(network, self.momentum)
         marginal = torch.full((self.n_heads, self.n_clusters), 1 / self.n_clusters, device=X.device)
         running_losses = torch.zeros(self.n_heads, device=X.device)
