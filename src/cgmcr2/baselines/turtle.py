@@ -94,10 +94,10 @@ class TURTLE(DeepBaseline):
     Differences from the authors' code (github.com/mlbio-epfl/turtle): rows of each space are scaled to length sqrt(D) /
     2 (theirs: unchanged); Adam's learning rate equals theirs, 1e-3, at D = 1024 and is inversely proportional to D, so
     that a step changes the logits equally for every encoder; the learning rate of the labelling falls to zero by cosine
-    annealing over 2,000 steps (theirs: constant, 6,000 steps; with it, ACC on AID falls from 93.0 after 2,000 steps to
-    91.3 after 4,400); and, to be practical on a CPU, batches have 2,048 rows instead of 10,000. As in their code, the classifiers restart in every iteration; with ``warm_start``, AID drops from
-    0.93 to 0.85. Their results use two spaces of large models (CLIP ViT-L/14 and DINOv2); one space gives lower
-    accuracy.
+    annealing over 2,000 steps (theirs: constant, 6,000 steps; with a constant rate, ACC on AID falls from 93.0 after
+    2,000 steps to 91.3 after 4,400); and, to be practical on a CPU, batches have 2,048 rows instead of 10,000. As in
+    their code, the classifiers restart in every iteration; with ``warm_start``, AID drops from 0.93 to 0.85. Their
+    results use two spaces of large models (CLIP ViT-L/14 and DINOv2); one space gives lower accuracy.
 
     Parameters
     ----------
