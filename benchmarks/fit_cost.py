@@ -5,7 +5,7 @@
     python benchmarks/fit_cost.py --sizes 100000,1000,512 --initialisations 2
 
 The rows are Gaussian clusters that overlap. Both run in the same process, one after the other. With
-``--initialisations 2``, k-means runs with two initialisations only, and its time is multiplied by five. ``CPU ratio`` is
+``--initialisations 2``, k-means has two initialisations, and its time is multiplied by five. ``CPU ratio`` is
 the ratio of the processor times, which a busy machine changes less.
 """
 
