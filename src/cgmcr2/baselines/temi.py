@@ -165,6 +165,8 @@ class TEMI(MinibatchBaseline):
         network.projection.copy_(views.standard)
         X = network.project(X)  # once, not in every step
         teacher = ema_teacher(network, self.momentum)
+        averaged = teacher.module
+        assert isinstance(averaged, BottleneckHeads)
         marginal = torch.full((self.n_heads, self.n_clusters), 1 / self.n_clusters, device=X.device)
         running_losses = torch.zeros(self.n_heads, device=X.device)
 
@@ -172,9 +174,10 @@ class TEMI(MinibatchBaseline):
             pairs = torch.cat([X[rows], X[positives(rows)]])
             S = (network.logits(pairs) / TEMPERATURE).softmax(-1).chunk(2, dim=1)
             with torch.no_grad():
-                T = (teacher.module.logits(pairs) / TEMPERATURE).softmax(-1)  # (h, 2 b, k)
+                T = (averaged.logits(pairs) / TEMPERATURE).softmax(-1)  # (h, 2 b, k)
                 marginal.lerp_(T.mean(1), 1 - MARGINAL_MOMENTUM)
-            losses = temi_loss((S[0], S[1]), T.chunk(2, dim=1), marginal, self.beta)
+            rows_T, neighbours_T = T.chunk(2, dim=1)
+            losses = temi_loss((S[0], S[1]), (rows_T, neighbours_T), marginal, self.beta)
             running_losses.lerp_(losses.detach(), 1 / WINDOW)
             return losses.mean()
 
