@@ -30,12 +30,12 @@ class NMCE(MinibatchBaseline):
 
     Differences from the authors' code: features cannot be augmented, so the second view is a nearest neighbour (by
     cosine similarity, among at most a tenth of the mean cluster size); Adam instead of LARS, and instead of SGD with a
-    learning rate of 0.5 and a weight decay of 5e-3 for the cluster head; the similarity of the views is used in stage 1
-    only (their script also subtracts ``z_weight`` times the similarity in stages 2 and 3); at most 1,000 steps per
-    stage and width 1024 instead of 600 + 100 + 100 epochs and 4096; the learning rate of stage 3 is a tenth of that of
-    stage 2 (theirs: a hundredth, for ten times as many epochs). Of the learning rates 1e-3, 3e-3 and 1e-2, tried on
-    AID, digits and 1,600 rows of CIFAR-100, 3e-3 was best on AID and left few of many clusters empty. Predictions use
-    no Gumbel noise.
+    constant learning rate of 0.5 and a weight decay of 5e-3 for the cluster head (here, its rate is annealed, too); the
+    similarity of the views is used in stage 1 only (their script also subtracts ``z_weight`` times the similarity in
+    stages 2 and 3); at most 1,000 steps per stage and width 1024 instead of 600 + 100 + 100 epochs and 4096; the
+    learning rate of stage 3 is a tenth of that of stage 2 (theirs: a hundredth, for ten times as many epochs). Of the
+    learning rates 1e-3, 3e-3 and 1e-2, tried on AID, digits and 1,600 rows of CIFAR-100, 3e-3 was best on AID and left
+    few of many clusters empty. Predictions use no Gumbel noise.
 
     Parameters
     ----------

@@ -82,9 +82,17 @@ class LinearHeads(nn.Module):
         self.scale.copy_((U - self.mean).square().mean().sqrt().clamp_min(EPS))
 
     def forward(self, X: Tensor) -> Tensor:
-        X = (F.normalize(X, dim=1) - self.mean) / self.scale
-        logits: Tensor = self.linear(X).view(len(X), *self.shape).transpose(0, 1)
+        logits = self.logits(self.standardised(X))
         return logits if self.training else logits[int(self.head)]
+
+    def standardised(self, X: Tensor) -> Tensor:
+        """Return the input (n, D) of the heads."""
+        return (F.normalize(X, dim=1) - self.mean) / self.scale
+
+    def logits(self, X: Tensor) -> Tensor:
+        """Return the logits (h, n, k) of all heads for standardised rows ``X (n, D)``."""
+        logits: Tensor = self.linear(X).view(len(X), *self.shape).transpose(0, 1)
+        return logits
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -162,11 +170,12 @@ class SCAN(MinibatchBaseline):
         m = n_positives(n, self.n_clusters, self.n_neighbors)
         positives = NeighbourSampler(F.normalize(X, dim=1), m)
         network.standardise(X)
+        inputs = network.standardised(X)  # once, not in every step
 
         def losses(rows: Tensor) -> Tensor:
             """Return the loss (h,) of each head."""
-            pairs = torch.cat([X[rows], X[positives(rows)]])
-            P, Q = network(pairs).softmax(-1).chunk(2, dim=1)  # (h, b, k) each
+            pairs = torch.cat([inputs[rows], inputs[positives(rows)]])
+            P, Q = network.logits(pairs).softmax(-1).chunk(2, dim=1)  # (h, b, k) each
             return scan_loss(P, Q, self.mu)
 
         lr = self.lr / D

@@ -73,11 +73,19 @@ class BottleneckHeads(nn.Module):
         self.register_buffer("head", torch.tensor(0))
 
     def forward(self, X: Tensor) -> Tensor:
-        X = (F.normalize(X, dim=1) - self.mean) @ self.projection  # (n, p)
+        logits = self.logits(self.project(X))
+        return logits if self.training else logits[int(self.head)]
+
+    def project(self, X: Tensor) -> Tensor:
+        """Return the input (n, p) of the heads."""
+        return (F.normalize(X, dim=1) - self.mean) @ self.projection
+
+    def logits(self, X: Tensor) -> Tensor:
+        """Return the logits (h, n, k) of all heads for projected rows ``X (n, p)``."""
         H = F.gelu(self.first(X)).view(len(X), self.heads, -1).transpose(0, 1)
         H = F.normalize(self.second(H), dim=-1)  # (h, n, bottleneck)
-        logits = H @ (F.normalize(self.direction, dim=1) * self.length)  # (h, n, k)
-        return logits if self.training else logits[int(self.head)]
+        logits: Tensor = H @ (F.normalize(self.direction, dim=1) * self.length)
+        return logits
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -156,17 +164,21 @@ class TEMI(MinibatchBaseline):
         mean, projection = views.projection(0, network.projection.shape[1])  # the standard view
         network.mean.copy_(mean)
         network.projection.copy_(projection)
+        X = network.project(X)  # once, not in every step
         teacher = ema_teacher(network, self.momentum)
+        averaged = teacher.module
+        assert isinstance(averaged, BottleneckHeads)
         marginal = torch.full((self.n_heads, self.n_clusters), 1 / self.n_clusters, device=X.device)
         running_losses = torch.zeros(self.n_heads, device=X.device)
 
         def loss(rows: Tensor) -> Tensor:
             pairs = torch.cat([X[rows], X[positives(rows)]])
-            S = (network(pairs) / TEMPERATURE).softmax(-1).chunk(2, dim=1)
+            S = (network.logits(pairs) / TEMPERATURE).softmax(-1).chunk(2, dim=1)
             with torch.no_grad():
-                T = (teacher(pairs) / TEMPERATURE).softmax(-1)  # (h, 2 b, k)
+                T = (averaged.logits(pairs) / TEMPERATURE).softmax(-1)  # (h, 2 b, k)
                 marginal.lerp_(T.mean(1), 1 - MARGINAL_MOMENTUM)
-            losses = temi_loss((S[0], S[1]), T.chunk(2, dim=1), marginal, self.beta)
+            rows_T, neighbours_T = T.chunk(2, dim=1)
+            losses = temi_loss((S[0], S[1]), (rows_T, neighbours_T), marginal, self.beta)
             running_losses.lerp_(losses.detach(), 1 / WINDOW)
             return losses.mean()
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from cgmcr2._optim import Adam
 from cgmcr2._progress import progress_bar
 
-from .deep import WINDOW, DeepBaseline, has_converged, window_means
+from .deep import WINDOW, DeepBaseline, cosine_annealing, has_converged, window_means
 from .scan import entropy
 
 
@@ -57,6 +57,16 @@ class LinearSpaces(nn.Module):
         """Return the logits (n, k) of each space."""
         return [linear(part) for linear, part in zip(self.maps, spaces, strict=True)]
 
+    @torch.no_grad()
+    def set_fit_gradients(self, spaces: list[Tensor], labels: Tensor) -> None:
+        """Set the gradients of ``fit_loss(self.logits(spaces), labels)``, in half the time of ``backward``.
+
+        For maps without weight normalisation and labels (n, k) whose rows sum to 1.
+        """
+        for linear, part, logits in zip(self.maps, spaces, self.logits(spaces), strict=True):
+            residual = (logits.softmax(1) - labels) / len(labels)  # (n, k), the gradient of the logits
+            linear.weight.grad, linear.bias.grad = residual.T @ part, residual.sum(0)
+
     def adam(self, lr: float) -> torch.optim.Adam:
         """Create Adam with learning rates proportional to 1 / D_s, so that a step changes all logits equally."""
         spaces = zip(self.maps, self.widths, strict=True)
@@ -83,10 +93,11 @@ class TURTLE(DeepBaseline):
 
     Differences from the authors' code (github.com/mlbio-epfl/turtle): rows of each space are scaled to length sqrt(D) /
     2 (theirs: unchanged); Adam's learning rate equals theirs, 1e-3, at D = 1024 and is inversely proportional to D, so
-    that a step changes the logits equally for every encoder; and, to be practical on a CPU, batches have 2,048 rows
-    instead of 10,000. As in their code, the classifiers restart in every iteration; with ``warm_start``, AID drops from
-    0.93 to 0.85. Their results use two spaces of large models (CLIP ViT-L/14 and DINOv2); one space gives lower
-    accuracy.
+    that a step changes the logits equally for every encoder; the learning rate of the labelling falls to zero by cosine
+    annealing over 2,000 steps (theirs: constant, 6,000 steps; with a constant rate, ACC on AID falls from 93.0 after
+    2,000 steps to 91.3 after 4,400); and, to be practical on a CPU, batches have 2,048 rows instead of 10,000. As in
+    their code, the classifiers restart in every iteration; with ``warm_start``, AID drops from 0.93 to 0.85. Their
+    results use two spaces of large models (CLIP ViT-L/14 and DINOv2); one space gives lower accuracy.
 
     Parameters
     ----------
@@ -95,14 +106,14 @@ class TURTLE(DeepBaseline):
     gamma : float
         Weight of the entropy.
     max_steps : int
-        Maximum number of updates of the labelling.
+        Number of updates of the labelling.
     tolerance : float or None
         Training stops when the loss improves by less than this fraction of its total decrease, see ``has_converged``;
-        None trains for ``max_steps``.
+        None trains until the learning rate is zero.
     inner_steps : int
         Number M of updates of the classifiers before each update of the labelling.
     lr, inner_lr : float
-        Learning rates of Adam at D = 1024, for the labelling and for the classifiers.
+        Learning rates of Adam at D = 1024, for the labelling (at the start) and for the classifiers.
     batch_size : int
         Rows per iteration.
     warm_start : bool
@@ -121,8 +132,8 @@ class TURTLE(DeepBaseline):
 
     widths: tuple[int, ...] | list[int] | None = None
     gamma: float = 10.0
-    max_steps: int = 6000
-    tolerance: float | None = 1e-3
+    max_steps: int = 2000
+    tolerance: float | None = None
     inner_steps: int = 10
     lr: float = 1e-3
     inner_lr: float = 1e-3
@@ -135,6 +146,7 @@ class TURTLE(DeepBaseline):
     def _train(self, network: nn.Module, X: Tensor, seed: int) -> None:
         assert isinstance(network, LinearSpaces)
         outer = network.adam(self.lr)
+        rates = [group["lr"] for group in outer.param_groups]
         losses: list[float] = []
         with progress_bar(self.max_steps, desc=self.name, unit="steps", enabled=self.verbose) as bar:
             for step in range(self.max_steps):
@@ -146,11 +158,12 @@ class TURTLE(DeepBaseline):
                     inner = classifiers.adam(self.inner_lr)
                 labels = torch.stack(memberships).mean(0).detach()
                 for _ in range(self.inner_steps):
-                    inner.zero_grad(set_to_none=True)
-                    fit_loss(classifiers.logits(spaces), labels).backward()  # type: ignore[no-untyped-call]
+                    classifiers.set_fit_gradients(spaces, labels)
                     inner.step()
                 with torch.no_grad():
                     logits = classifiers.logits(spaces)
+                for group, lr in zip(outer.param_groups, rates, strict=True):
+                    group["lr"] = lr * cosine_annealing(step / self.max_steps)
                 outer.zero_grad(set_to_none=True)
                 loss = turtle_loss(logits, memberships, self.gamma)
                 loss.backward()  # type: ignore[no-untyped-call]
