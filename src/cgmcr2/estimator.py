@@ -202,7 +202,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         return inference
 
     def infer(self, source: FeatureSource) -> Inference:
-        """Labels, probabilities and embedding in one pass; the rows must be finite (not checked)."""
+        """Labels, probabilities, embedding and outlier scores in one pass; the rows must be finite (not checked)."""
         return self._model.infer(source)
 
     def resolve_settings(self, n: int, D: int) -> Settings:
@@ -237,9 +237,9 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         return np.concatenate([Z.cpu().numpy() for _, Z, _ in self._model.blocks(self._validate(X))])
 
     def outlier_scores(self, X: Any) -> Float32:
-        """(n,) how unusual each row is: the share of the fitted rows that are nearer to the mean features of a cluster.
+        """(n,) how unusual each row is: the share of fitted rows that are nearer to their nearest cluster mean.
 
-        A row of another kind than the fitted ones scores close to 1.
+        The means are those of the features. A row of another kind than the fitted ones scores close to 1.
         """
         model, source = self._model, self._validate(X)
         return np.concatenate([model.outlier_scores(block).cpu().numpy() for block, _, _ in model.blocks(source)])
@@ -305,7 +305,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         model.network_, model.settings_, model.head_ = network, saved.settings, saved.head
         model.finished_, model.calibration_, model.choice_ = saved.finished, saved.calibration, saved.choice
         model.labels_, model.seed_ = np.array(saved.labels, dtype=np.int64), seed_from(model.random_state)
-        model.cluster_means_ = load_cluster_means(Path(folder))
+        model.cluster_means_ = load_cluster_means(Path(folder), network.config.in_dim)
         model.levels_ = read_levels(Path(folder)) if (Path(folder) / LEVELS_FILE).is_file() else None
         model.n_clusters_ = network.config.n_clusters
         model.n_features_in_ = network.config.in_dim

@@ -56,7 +56,13 @@ class TrainedModel:
             raise ValueError(
                 f"{folder / 'config.json'} is damaged ({error}); restore the file, or train the model again."
             ) from None
-        return cls(network, saved.head, load_cluster_means(folder), saved.calibration.temperature, device)
+        return cls(
+            network,
+            saved.head,
+            load_cluster_means(folder, network.config.in_dim),
+            saved.calibration.temperature,
+            device,
+        )
 
     @property
     def n_clusters(self) -> int:

@@ -177,3 +177,7 @@ def test_two_or_three_rows_are_too_few_for_a_clear_choice(n: int) -> None:
 def test_tiny_sets_do_not_fail() -> None:
     assert choose_k(groups(2, 6)).chosen == 2
     assert choose_k(np.eye(4, dtype=np.float32)).chosen == 2
+
+
+def test_any_seed_is_accepted() -> None:
+    assert choose_k(groups(3), most=6, seed=2**40).chosen == 3

@@ -26,3 +26,7 @@ def test_new_rows_go_to_the_nearest_centroid(groups: Any) -> None:
 def test_invalid_n_clusters(k: Any) -> None:
     with pytest.raises(ValueError, match="n_clusters must be an integer between 1 and n_samples=10"):
         ConsensusClustering(n_clusters=k).fit(np.random.default_rng(0).standard_normal((10, 3)))
+
+
+def test_three_rows_in_three_clusters() -> None:
+    assert len(set(ConsensusClustering(3).fit(np.eye(3, dtype=np.float32)).labels_.tolist())) == 3

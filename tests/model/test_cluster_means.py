@@ -51,10 +51,10 @@ def test_many_rows_are_summarised_by_quantiles() -> None:
 def test_round_trip(rows: torch.Tensor, tmp_path: Path) -> None:
     means = ClusterMeans.of(rows, torch.arange(100) % 2, 2)
     save_cluster_means(tmp_path, means)
-    assert torch.equal(load_cluster_means(tmp_path).outlier_scores(rows), means.outlier_scores(rows))
+    assert torch.equal(load_cluster_means(tmp_path, 4).outlier_scores(rows), means.outlier_scores(rows))
 
 
 def test_a_damaged_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "cluster_means.safetensors").write_bytes(b"x")
     with pytest.raises(ValueError, match=r"cluster_means\.safetensors cannot be read \(.*\); restore the file"):
-        load_cluster_means(tmp_path)
+        load_cluster_means(tmp_path, 4)

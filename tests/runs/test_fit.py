@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from cgmcr2 import CgMCR2
 from cgmcr2.runs import RunFolder, choose_clusters, fit_features
+from cgmcr2.runs.wishes import cluster_names
 
 
 def test_the_files_of_a_finished_run(run: RunFolder) -> None:
@@ -93,3 +94,18 @@ def test_features_that_changed_in_place_are_another_run(model: CgMCR2, tmp_path:
     np.save(tmp_path / "x.npy", rng.standard_normal((30, 4)).astype(np.float32))
     with pytest.raises(ValueError, match="different features"):
         fit_features(clone(model), tmp_path / "x.npy", tmp_path / "run")
+
+
+def test_the_same_model_repeats_a_run_with_names(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = np.eye(4, dtype=np.float32)[np.arange(60) % 3] + 0.05 * rng.standard_normal((60, 4)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", features=X)
+    np.savez(tmp_path / "words.npz", names=["a", "b", "z"], embeddings=np.eye(4)[[0, 1, 3]])
+    model = CgMCR2(settings={"hidden_dim": 16})
+    options: dict[str, Any] = {"names": ["a", "b"], "text": tmp_path / "words.npz"}
+    assert fit_features(model, tmp_path / "x.npz", tmp_path / "run", **options).model is not None
+    assert fit_features(model, tmp_path / "x.npz", tmp_path / "run", **options).model is None  # not refused
+
+
+def test_default_names_differ_from_the_given_ones() -> None:
+    assert cluster_names(["Cluster 2", "auto"], 3) == ["Cluster 2", "Cluster 1", "Cluster 2 (new)"]

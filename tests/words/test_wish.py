@@ -66,6 +66,27 @@ def test_few_other_images_are_one_cluster() -> None:
     np.testing.assert_array_equal(divide_other(memberships, X, 1), memberships)
 
 
+def test_other_images_without_groups_are_one_cluster() -> None:
+    X = np.random.default_rng(0).standard_normal((300, 16)).astype(np.float32)
+    assert divide_other(np.tile(np.float32([0.1, 0.9]), (300, 1)), X, 1).shape == (300, 2)
+
+
+def test_copies_count_once_when_other_images_are_divided() -> None:
+    X = blobs(AXES[0], AXES[1], AXES[2], AXES[3], n=40, noise=0.05)[0]
+    copies = np.concatenate([X, np.repeat(X[:1], 200, axis=0)])
+    memberships = np.tile(np.float32([0.1, 0.9]), (len(copies), 1))
+    assert divide_other(memberships, copies, 1, np.arange(len(X))).shape[1] == 1 + 4
+
+
+def test_names_without_a_word() -> None:
+    with pytest.raises(ValueError, match="The names auto describe no images; give at least one word"):
+        find_wish(["auto"], lambda vocabulary: words(cat=AXES[0]), words(cat=AXES[0]).vocabulary)
+
+
+def test_only_the_lower_case_word_stands_for_further_clusters() -> None:
+    assert Wish(("cat", "Auto"), words(cat=AXES[0], Auto=AXES[1])).other is None
+
+
 def test_no_other_images() -> None:
     memberships = np.array([[0.5, 0.3, 0.2]] * 4, dtype=np.float32)
     np.testing.assert_allclose(divide_other(memberships, AXES[:4], 2), [[0.625, 0.375]] * 4)

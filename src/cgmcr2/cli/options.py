@@ -188,7 +188,7 @@ Names = Annotated[
         "--names",
         metavar="NAME,NAME,...",
         help="Names of the clusters, instead of -k: they start from these words. other is for all other images; "
-        "-k auto divides these into further clusters.",
+        "with -k auto instead, these become further clusters.",
     ),
 ]
 TextFile = Annotated[

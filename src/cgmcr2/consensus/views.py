@@ -74,7 +74,7 @@ def linear_views(
     """Estimate both views, of at most p components each, from a sample of the rows of ``source (n, D)``."""
     rows = sample_rows(source.shape[0], VIEW_ROWS, generator(seed, Stream.VIEW_ROWS))
     U = unit_spaces(torch.from_numpy(read_rows(source, rows)), spaces)[:, columns]
-    p = min(p, U.shape[1], max(len(U) // 2, 1))  # smaller components of few rows are noise
+    p = min(p, U.shape[1], max(len(U) // 2, min(2, len(U))))  # smaller components of few rows are noise
     mean = U.mean(0)
     U = U - mean
     covariance = _Covariance(U)

@@ -19,7 +19,7 @@ from cgmcr2._files import replacing
 
 FILE_NAME = "cluster_means.safetensors"
 QUANTILES = 1_000  # outlier scores are multiples of 1 / QUANTILES
-DECIMALS = 6  # of a distance; more differ by rounding error between equal rows
+DECIMALS = 6  # of a distance, so that equal rows seldom differ by rounding error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,11 +60,14 @@ def save_cluster_means(folder: Path, means: ClusterMeans) -> None:
         save_file({name: tensor.cpu().contiguous() for name, tensor in vars(means).items()}, temporary)
 
 
-def load_cluster_means(folder: Path) -> ClusterMeans:
-    """Read ``cluster_means.safetensors``."""
+def load_cluster_means(folder: Path, width: int) -> ClusterMeans:
+    """Read ``cluster_means.safetensors``, of features of the given width."""
     path = folder / FILE_NAME
     try:
-        return ClusterMeans(**load_file(path))
+        means = ClusterMeans(**load_file(path))
+        if means.means.ndim != 2 or means.means.shape[1] != width or means.distances.ndim != 1:
+            raise TypeError(f"means of {width} features are needed, not {list(means.means.shape)}")
+        return means
     except (SafetensorError, TypeError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"{path} cannot be read ({reason}); restore the file, or train the model again.") from None

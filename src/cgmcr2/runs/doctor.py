@@ -69,6 +69,11 @@ def check_run(path: StrPath) -> list[Finding]:
         default = "undo the refinement" if name.startswith(REFINED) else "repeat the run in another folder"
         remedy, repairable = remedies.get(name, (default, False))
         findings.append(Finding(name, problem, remedy, repairable))
+    if not findings:
+        try:
+            RunFolder(path).model()
+        except ValueError as error:  # of another version
+            findings.append(Finding(MODEL_FILES[0], str(error), "repeat the run in another folder"))
     if not findings:  # edits can only be replayed over intact labels
         try:
             RunFolder(path).clustering  # noqa: B018 - reads the edits

@@ -236,15 +236,19 @@ def _fit(
     plan = group.on_first(lambda: _prepare(model, source, ids, run, request, catalog, refit=refit))
     if isinstance(plan, _Finished):
         return RunResult(run, plan.choice)
-    memberships = None
+    memberships, requested = None, model.get_params()
     if make_wish is not None:
         seed = seed_from(model.random_state)
-        memberships = group.on_first(lambda: start_clusters(source, make_wish(), seed))
+        distinct = np.arange(source.shape[0]) if plan.groups is None else distinct_rows(plan.groups)
+        memberships = group.on_first(lambda: start_clusters(source, make_wish(), distinct, seed))
         follow_clusters(model, memberships.shape[1])
-    inference = model.fit_source(
-        source, groups=plan.groups, memberships=memberships, folder=plan.folder, tensorboard=tensorboard
-    )
-    group.on_first(lambda: _write(model, source, ids, run, request, plan, inference))
+    try:
+        inference = model.fit_source(
+            source, groups=plan.groups, memberships=memberships, folder=plan.folder, tensorboard=tensorboard
+        )
+        group.on_first(lambda: _write(model, source, ids, run, request, plan, inference))
+    finally:
+        model.set_params(**requested)  # so that the same model can resume or repeat the run
     return RunResult(run, model.choice_, model=model)
 
 

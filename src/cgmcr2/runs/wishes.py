@@ -8,7 +8,7 @@ from cgmcr2.clustering.io import default_name
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.features.sources import FeatureSource
 from cgmcr2.words import Wish, default_vocabulary, embed_vocabulary, load_text_embeddings, wished_memberships
-from cgmcr2.words.wish import AUTO, Float32, divide_other, find_wish, other_position
+from cgmcr2.words.wish import AUTO, Float32, Int64, divide_other, find_wish, other_position
 from cgmcr2.words.wish import DEFAULT as WISH
 
 from .folder import RunFolder, StrPath
@@ -56,11 +56,14 @@ def prepare_wish(model: CgMCR2, names: Sequence[str]) -> None:
     model.set_params(n_clusters="auto" if _auto_position(names) is not None else len(names), settings=settings)
 
 
-def start_clusters(source: FeatureSource, wish: Wish, seed: int) -> Float32:
-    """(n, k) memberships from which the training starts; with the name "auto", its clusters are the last ones."""
+def start_clusters(source: FeatureSource, wish: Wish, distinct: Int64, seed: int) -> Float32:
+    """(n, k) memberships from which the training starts; with the name "auto", its clusters are the last ones.
+
+    Only the ``distinct`` rows count when the clusters of "auto" are found.
+    """
     memberships = wished_memberships(source, wish, seed=seed)
     auto = _auto_position(wish.names)
-    return memberships if auto is None else divide_other(memberships, source, auto, seed=seed)
+    return memberships if auto is None else divide_other(memberships, source, auto, distinct, seed=seed)
 
 
 def follow_clusters(model: CgMCR2, k: int) -> None:
@@ -76,9 +79,10 @@ def cluster_names(names: Sequence[str], k: int) -> list[str]:
     """
     auto = _auto_position(names)
     given = [name for i, name in enumerate(names) if i != auto]
-    return [*given, *(default_name(cluster) for cluster in range(len(given), k))]
+    names = [default_name(cluster) for cluster in range(len(given), k)]
+    return [*given, *(f"{name} (new)" if name in given else name for name in names)]
 
 
 def _auto_position(names: Sequence[str]) -> int | None:
     position = other_position(names)
-    return position if position is not None and names[position].casefold() == AUTO else None
+    return position if position is not None and names[position] == AUTO else None

@@ -22,8 +22,8 @@ from cgmcr2.words.vocabulary import Vocabulary
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 
-AUTO = "auto"  # stands for as many further clusters as the images have that no name describes
-OTHER = ("other", "others", "rest", AUTO)  # names of a cluster for images that no other name describes
+AUTO = "auto"  # in lower case; stands for as many further clusters as the images have that no name describes
+OTHER = ("other", "others", "rest")  # names of a cluster for images that no other name describes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,13 +78,15 @@ def find_wish(names: Sequence[str], embed: Callable[[Vocabulary], TextEmbeddings
     """
     other = other_position(names)
     words = [name for i, name in enumerate(names) if i != other]
+    if not words:
+        raise ValueError(f"The names {', '.join(names)} describe no images; give at least one word.")
     text = embed(Vocabulary(tuple((word,) for word in words)))
     return Wish(tuple(names), text, None if other is None else embed(vocabulary))
 
 
 def other_position(names: Sequence[str]) -> int | None:
     """The position of the name for other images; None if there is none."""
-    positions = [i for i, name in enumerate(names) if name.casefold() in OTHER]
+    positions = [i for i, name in enumerate(names) if name == AUTO or name.casefold() in OTHER]
     if len(positions) > 1:
         first, second = names[positions[0]], names[positions[1]]
         raise ValueError(f"{first!r} and {second!r} both stand for images that no name describes; give one of them.")
@@ -134,12 +136,18 @@ def spread(memberships: Float32, source: FeatureSource, *, seed: int, config: Wi
 
 
 def divide_other(
-    memberships: Float32, source: FeatureSource, other: int, *, seed: int = 0, config: WishConfig = DEFAULT
+    memberships: Float32,
+    source: FeatureSource,
+    other: int,
+    distinct: Int64 | None = None,
+    *,
+    seed: int = 0,
+    config: WishConfig = DEFAULT,
 ) -> Float32:
     """Divide the cluster ``other`` of ``memberships (n, k)`` into m further clusters, the last columns of (n, k-1+m).
 
-    The images of this cluster are clustered by ``ConsensusClustering``, and m is chosen by ``choose_k``. It is 1 if
-    there are few such images, and 0 if there are none.
+    The images of this cluster are clustered by ``ConsensusClustering``, and m is chosen by ``choose_k``, from those
+    among the ``distinct`` rows if these are given. It is 1 if they have no groups or are few, and 0 if there are none.
 
     >>> X = np.repeat(np.eye(4, dtype=np.float32), 20, axis=0)
     >>> memberships = np.repeat(np.float32([[1, 0], [0, 1], [0, 1], [0, 1]]), 20, axis=0)
@@ -150,7 +158,9 @@ def divide_other(
     named = np.delete(memberships, other, axis=1)
     if not len(rows):
         return np.asarray(named / named.sum(axis=1, keepdims=True), dtype=np.float32)
-    m = choose_k(Subset(source, rows), seed=seed).chosen if len(rows) >= config.min_divided else 1
+    rows = rows if distinct is None else np.intersect1d(rows, distinct)
+    choice = choose_k(Subset(source, rows), seed=seed) if len(rows) >= config.min_divided else None
+    m = 1 if choice is None or choice.noise else choice.chosen
     if m == 1:
         return np.concatenate([named, memberships[:, [other]]], axis=1)
     sample = rows[sample_rows(len(rows), config.rows, generator(seed, Stream.TRAINING_ROWS))]
