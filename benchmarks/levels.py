@@ -7,8 +7,8 @@
 proposed number with the number of classes. The constants of the choice were set on the sets of the group ``choose``.
 ARI is that of a consensus at the proposed number for ours, silhouette, gap statistic and coding length (which choose
 among k-means partitions), and of the method's own partition for HDBSCAN. HDBSCAN and the k-means of the rivals see the
-32 leading principal components of unit rows. EVoC runs if it is installed. DeepDPM is not compared: it trains a network
-for every split and merge. Labels are used to draw classes and for scores only.
+32 leading principal components of unit rows. "Split and merge" is DeepDPM's inference without its network, on ten
+components. EVoC runs if it is installed. Labels are used to draw classes and for scores only.
 
 ``quality`` fits ``CgMCR2`` at a number of clusters, builds the tree, and compares its levels with
 ``ConsensusClustering`` at the same numbers, on the same rows.
@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaln, multigammaln
 from sklearn.cluster import HDBSCAN, KMeans
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score, silhouette_score
@@ -124,6 +125,54 @@ def by_coding_length(Y: Array, partitions: Partitions, seed: int, eps: float = 0
     return min(partitions, key=lambda k: length(partitions[k]))
 
 
+def split_and_merge(Y: Array, seed: int, *, start: int = 30, alpha: float = 10.0, rounds: int = 30) -> Labels:
+    """Splits and merges of a Dirichlet process mixture of Gaussians, accepted as in DeepDPM (Ronen et al., 2022).
+
+    Clusters are split by 2-means and merged with the nearest, if the Hastings ratio is above 1. Between them, k-means assigns the rows instead of DeepDPM's network. The prior is that of their code.
+    """
+    n, p = Y.shape
+    nu, kappa, mean = p + 2.0, 1e-4, Y.mean(0)
+    psi = 0.005 * np.diag(Y.std(0).astype(np.float64))
+    log_psi = np.linalg.slogdet(psi)[1]
+
+    def log_evidence(rows: Array) -> float:
+        m, center = len(rows), rows.mean(0)
+        shift = (center - mean)[:, None]
+        scatter = psi + (rows - center).T @ (rows - center) + kappa * m / (kappa + m) * shift @ shift.T
+        value = multigammaln((nu + m) / 2, p) - multigammaln(nu / 2, p) + nu / 2 * log_psi
+        value += p / 2 * math.log(kappa / (kappa + m)) - m * p / 2 * math.log(math.pi)
+        return float(value - (nu + m) / 2 * np.linalg.slogdet(scatter)[1] + gammaln(m))
+
+    centers = KMeans(min(start, n // 4), n_init=2, random_state=seed).fit(Y).cluster_centers_
+    for step in range(rounds):
+        labels = KMeans(len(centers), init=centers, n_init=1).fit(Y).labels_ if len(centers) > 1 else np.zeros(n, int)
+        clusters = [Y[labels == c] for c in np.unique(labels)]
+        before = len(clusters)
+        if step % 2 == 0:
+            parts = []
+            for rows in clusters:
+                half = KMeans(2, n_init=2, random_state=seed).fit(rows).labels_ if len(rows) >= 4 else None
+                pair = [] if half is None else [rows[half == side] for side in (0, 1)]
+                gain = math.log(alpha) + sum(map(log_evidence, pair)) - log_evidence(rows) if pair else -1.0
+                parts += pair if gain > 0 else [rows]
+            clusters = parts
+        else:
+            for first in sorted(range(len(clusters)), key=lambda c: len(clusters[c])):
+                others = [c for c in range(len(clusters)) if c != first and len(clusters[c])]
+                if not len(clusters[first]) or not others:
+                    continue
+                near = min(others, key=lambda c: float(((clusters[c].mean(0) - clusters[first].mean(0)) ** 2).sum()))
+                both = np.concatenate([clusters[first], clusters[near]])
+                apart = math.log(alpha) + log_evidence(clusters[first]) + log_evidence(clusters[near])
+                if log_evidence(both) > apart:
+                    clusters[first], clusters[near] = both, both[:0]
+            clusters = [rows for rows in clusters if len(rows)]
+        centers = np.array([rows.mean(0) for rows in clusters])
+        if step % 2 and len(clusters) == before:
+            break
+    return labels if len(centers) == 1 else KMeans(len(centers), init=centers, n_init=1).fit(Y).labels_
+
+
 def inertia(Y: Array, labels: Labels) -> float:
     return float(sum(((Y[labels == c] - Y[labels == c].mean(0)) ** 2).sum() for c in np.unique(labels)))
 
@@ -147,6 +196,8 @@ def print_proposals(sets: tuple[str, ...], seeds: range, rows: int) -> None:
         labels = {rule: fits[m] for rule, m in chosen.items()}
         labels["HDBSCAN"] = HDBSCAN(min_cluster_size=max(5, len(X) // 100), copy=True).fit(Y).labels_
         chosen["HDBSCAN"] = max(1, int(labels["HDBSCAN"].max()) + 1)
+        labels["split and merge"] = split_and_merge(Y[:, :10], seed)  # fits better than on 32
+        chosen["split and merge"] = len(np.unique(labels["split and merge"]))
         labels["true k"], chosen["true k"] = ConsensusClustering(k, random_state=seed).fit(X).labels_, k
         if importlib.util.find_spec("evoc") is not None:
             from evoc import EVoC
