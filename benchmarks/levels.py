@@ -128,7 +128,8 @@ def by_coding_length(Y: Array, partitions: Partitions, seed: int, eps: float = 0
 def split_and_merge(Y: Array, seed: int, *, start: int = 30, alpha: float = 10.0, rounds: int = 30) -> Labels:
     """Splits and merges of a Dirichlet process mixture of Gaussians, accepted as in DeepDPM (Ronen et al., 2022).
 
-    Clusters are split by 2-means and merged with the nearest, if the Hastings ratio is above 1. Between them, k-means assigns the rows instead of DeepDPM's network. The prior is that of their code.
+    Clusters are split by 2-means and merged with the nearest, if the Hastings ratio is above 1. Between them, k-means
+    assigns the rows instead of DeepDPM's network. The prior is that of their code.
     """
     n, p = Y.shape
     nu, kappa, mean = p + 2.0, 1e-4, Y.mean(0)
