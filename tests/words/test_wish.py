@@ -66,9 +66,10 @@ def test_few_other_images_are_one_cluster() -> None:
     np.testing.assert_array_equal(divide_other(memberships, X, 1), memberships)
 
 
-def test_other_images_without_groups_are_one_cluster() -> None:
+def test_other_images_without_groups_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     X = np.random.default_rng(0).standard_normal((300, 16)).astype(np.float32)
-    assert divide_other(np.tile(np.float32([0.1, 0.9]), (300, 1)), X, 1).shape == (300, 2)
+    divide_other(np.tile(np.float32([0.1, 0.9]), (300, 1)), X, 1)
+    assert "Among the images that no name describes: No groups were found" in caplog.text
 
 
 def test_copies_count_once_when_other_images_are_divided() -> None:

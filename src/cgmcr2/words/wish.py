@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,6 +19,8 @@ from cgmcr2.consensus.views import neighbour_walk, space_views
 from cgmcr2.features.sources import FeatureSource, Subset, read_rows, space_widths
 from cgmcr2.words.text import TextEmbeddings
 from cgmcr2.words.vocabulary import Vocabulary
+
+logger = logging.getLogger(__name__)
 
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
@@ -147,7 +150,7 @@ def divide_other(
     """Divide the cluster ``other`` of ``memberships (n, k)`` into m further clusters, the last columns of (n, k-1+m).
 
     The images of this cluster are clustered by ``ConsensusClustering``, and m is chosen by ``choose_k``, from those
-    among the ``distinct`` rows if these are given. It is 1 if they have no groups or are few, and 0 if there are none.
+    among the ``distinct`` rows if these are given. It is 1 if there are few such images, and 0 if there are none.
 
     >>> X = np.repeat(np.eye(4, dtype=np.float32), 20, axis=0)
     >>> memberships = np.repeat(np.float32([[1, 0], [0, 1], [0, 1], [0, 1]]), 20, axis=0)
@@ -160,7 +163,9 @@ def divide_other(
         return np.asarray(named / named.sum(axis=1, keepdims=True), dtype=np.float32)
     rows = rows if distinct is None else np.intersect1d(rows, distinct)
     choice = choose_k(Subset(source, rows), seed=seed) if len(rows) >= config.min_divided else None
-    m = 1 if choice is None or choice.noise else choice.chosen
+    m = 1 if choice is None else choice.chosen
+    if choice is not None and choice.noise:
+        logger.warning("Among the images that no name describes: %s", choice.verdict)
     if m == 1:
         return np.concatenate([named, memberships[:, [other]]], axis=1)
     sample = rows[sample_rows(len(rows), config.rows, generator(seed, Stream.TRAINING_ROWS))]
