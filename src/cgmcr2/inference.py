@@ -33,7 +33,7 @@ class Inference(NamedTuple):
     margin: Float32  # (n,), confidence minus the largest other probability
     probabilities: Float32 | None  # (n, k), calibrated; None above MAX_MEMBERSHIPS
     embedding: Float32  # (n, d), unit rows
-    outlier: Float32  # (n,), share of the fitted rows that are nearer to the mean features of a cluster
+    outlier: Float32  # (n,), share of the fitted rows that are nearer to their nearest cluster mean
 
 
 @dataclasses.dataclass(frozen=True)

@@ -68,7 +68,7 @@ class ChooseKConfig:
     jump_weight: float = 0.5  # weight of the jump of Ward's heights relative to the information
     gap_weight: float = 0.05  # weight of log(k^gap_growth x gap) relative to the information
     gap_growth: float = 0.25  # compensates that gaps shrink as k grows
-    tolerance: float = 0.06  # scores closer than this count as equal
+    tolerance: float = 0.06  # scores closer than this count as equal; with 0.02, wrong answers are called clear
     min_excess: float = 1.645  # over surrogate data; one-sided 5 % quantile of the normal distribution
     surrogates: int = 4  # of each kind, averaged
     few_rows: int = 400  # one surrogate of each kind is precise enough if there are more rows

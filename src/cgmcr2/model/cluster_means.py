@@ -1,7 +1,7 @@
 """Mean features of the clusters, and how unusual a row is among the rows that they were computed from.
 
-The network maps every row that it was trained on close to the subspace of a cluster, also one of another kind. So what
-is unusual is told by the features, not by the embedding. Stored as ``cluster_means.safetensors`` beside the network.
+The network maps every row that it was trained on close to the subspace of a cluster, also one of another kind. So
+unusual rows are found in the features, not in the embedding. Stored as ``cluster_means.safetensors`` beside the network.
 """
 
 from __future__ import annotations

@@ -79,8 +79,8 @@ def cluster_names(names: Sequence[str], k: int) -> list[str]:
     """
     auto = _auto_position(names)
     given = [name for i, name in enumerate(names) if i != auto]
-    names = [default_name(cluster) for cluster in range(len(given), k)]
-    return [*given, *(f"{name} (new)" if name in given else name for name in names)]
+    further = [default_name(cluster) for cluster in range(len(given), k)]
+    return [*given, *(f"{name} (new)" if name in given else name for name in further)]
 
 
 def _auto_position(names: Sequence[str]) -> int | None:
