@@ -92,7 +92,9 @@ def other_position(names: Sequence[str]) -> int | None:
     positions = [i for i, name in enumerate(names) if name == AUTO or name.casefold() in OTHER]
     if len(positions) > 1:
         first, second = names[positions[0]], names[positions[1]]
-        raise ValueError(f"{first!r} and {second!r} both stand for images that no name describes; give one of them.")
+        raise ValueError(
+            f"{first!r} and {second!r} both stand for images that no name describes; give one of them (-k auto adds {AUTO!r})."
+        )
     return positions[0] if positions else None
 
 
