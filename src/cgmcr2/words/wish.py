@@ -93,7 +93,8 @@ def other_position(names: Sequence[str]) -> int | None:
     if len(positions) > 1:
         first, second = names[positions[0]], names[positions[1]]
         raise ValueError(
-            f"{first!r} and {second!r} both stand for images that no name describes; give one of them (-k auto adds {AUTO!r})."
+            f"{first!r} and {second!r} both stand for images that no name describes; give one of them "
+            f"(-k auto adds {AUTO!r})."
         )
     return positions[0] if positions else None
 
