@@ -235,3 +235,17 @@ def test_refit_embeds_new_images_only_and_keeps_names(photos: Path, tmp_path: Pa
     assert refitted.names[int(refitted.labels[refitted.ids.index("new.png")])] == "red"
     assert all(path.read_bytes() == rows for path, rows in shards.items())
     assert not (run / ".refit").exists()
+
+
+def test_refit_replaces_a_model_of_an_earlier_format(photos: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    options = {"encoder": "colours", "settings": QUICK, "report": False}
+    cluster_images(photos, 3, run, **options)
+    config = run / "model" / "config.json"
+    content = config.read_text()
+    config.write_text(content.replace('"format": 2', '"format": 1'))
+    cluster_images(photos, 3, run, **options)
+    assert '"format": 1' in config.read_text()  # nothing is replaced without being asked
+    folder = cluster_images(photos, 3, run, **options, refit=True).folder
+    assert config.read_text() == content
+    assert folder.model().n_clusters == 3

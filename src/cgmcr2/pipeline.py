@@ -43,8 +43,8 @@ def cluster_images(
     encoder : image encoder, see ``load_encoder``
     text : file of the names' embeddings by the model of the encoder; default: the encoder must read text
     report : write ``report.html``; an existing report of a finished run is kept
-    refit : replace the run in the folder if images or parameters have changed; only new images are embedded, and
-        matching clusters keep the names that someone gave them
+    refit : replace the run in the folder if images, parameters or the format of models have changed; only new images
+        are embedded, and matching clusters keep the names that someone gave them
     progress : show progress bars
     settings : training settings, see ``CgMCR2``
     **parameters : further parameters of ``CgMCR2``

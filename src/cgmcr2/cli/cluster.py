@@ -43,7 +43,10 @@ def cluster(
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
     refit: Annotated[
         bool,
-        typer.Option("--refit", help="Replace the run if images or settings have changed; names you gave are kept."),
+        typer.Option(
+            "--refit",
+            help="Replace the run if images, settings or the model format have changed; names you gave are kept.",
+        ),
     ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,

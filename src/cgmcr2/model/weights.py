@@ -16,6 +16,7 @@ from cgmcr2._files import read_json, replacing, write_json
 from .network import Network, NetworkConfig
 
 FORMAT = 2
+ADVICE = "restore the file, or train the model again"
 
 
 def save_network(network: Network, folder: Path, extra: dict[str, Any] | None = None) -> None:
@@ -35,12 +36,11 @@ def load_network(folder: Path) -> tuple[Network, dict[str, Any]]:
         raise FileNotFoundError(
             f"{folder} is not a saved model: it has no config.json; pass the folder that save() wrote."
         )
-    advice = "restore the file, or train the model again"
-    config: dict[str, Any] = read_json(path, dict[str, Any], format=FORMAT, advice=advice)
+    config = _read_config(path)
     try:
         architecture = msgspec.convert(config.get("network"), NetworkConfig)
     except (msgspec.ValidationError, ValueError) as error:
-        raise ValueError(f"{path} is damaged ({error}); {advice}.") from None
+        raise ValueError(f"{path} is damaged ({error}); {ADVICE}.") from None
     with torch.device("meta"):  # skip random initialisation: the weights come from the file
         network = Network(architecture)
     weights = folder / "model.safetensors"
@@ -48,8 +48,22 @@ def load_network(folder: Path) -> tuple[Network, dict[str, Any]]:
         _check_tensors(weights, network)
         network.load_state_dict(load_file(weights), strict=True, assign=True)
     except (SafetensorError, RuntimeError, OSError) as error:
-        raise ValueError(f"{weights} cannot be read ({str(error).splitlines()[0]}); {advice}.") from None
+        raise ValueError(f"{weights} cannot be read ({str(error).splitlines()[0]}); {ADVICE}.") from None
     return network.eval(), config
+
+
+def has_current_format(folder: Path) -> bool:
+    """Whether the ``config.json`` of a saved model is readable by this version."""
+    try:
+        _read_config(folder / "config.json")
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    config: dict[str, Any] = read_json(path, dict[str, Any], format=FORMAT, advice=ADVICE)
+    return config
 
 
 def _check_tensors(path: Path, network: Network) -> None:

@@ -119,9 +119,10 @@ def fit_images(
 
     ``source`` is a folder, list or archive of images, or the name of a data set whose files are in ``data``
     (``download`` fetches missing ones). Of a data set, the training images are clustered; its labels are kept with the
-    features, for evaluation only. With ``refit``, the run in the folder is replaced: only new images are embedded, and
-    clusters that match an earlier one keep its name. With ``names``, the clusters start from these words, and the
-    encoder must read text, or their embeddings must be in the file ``text``.
+    features, for evaluation only. With ``refit``, the run in the folder is replaced if images, parameters or the format
+    of models have changed: only new images are embedded, and clusters that match an earlier one keep its name. With
+    ``names``, the clusters start from these words, and the encoder must read text, or their embeddings must be in the
+    file ``text``.
 
     The processes that ``torchrun`` started train together; the first one does everything else. All must see the folder.
     """
@@ -279,7 +280,7 @@ def _prepare(
     refit: bool,
 ) -> _Plan | _Finished:
     """Check the folder and the parameters, write ``run.json``, and find near-duplicates."""
-    replaces = refit and run.run_json.exists() and bool(run.info.differences(request))
+    replaces = refit and run.run_json.exists() and (run.is_outdated() or bool(run.info.differences(request)))
     replaces_results = replaces and run.info.finished
     if replaces_results:
         run.verify(*CLUSTERING_FILES)  # names of clusters are taken from them after training

@@ -28,6 +28,7 @@ from cgmcr2.inference import TrainedModel
 from cgmcr2.model.cluster_means import FILE_NAME as CLUSTER_MEANS_FILE
 from cgmcr2.model.levels import FILE_NAME as LEVELS_FILE
 from cgmcr2.model.levels import Levels, read_levels
+from cgmcr2.model.weights import has_current_format
 
 from .info import RunInfo
 
@@ -132,6 +133,10 @@ class RunFolder:
                 f"cgmcr2 doctor {self.path}."
             )
         _checksums.verify_files(self.path, names)
+
+    def is_outdated(self) -> bool:
+        """Whether the run is finished, but this version cannot read its model."""
+        return self.info.finished and not has_current_format(self.model_folder)
 
     def has_report(self) -> bool:
         """Whether ``report.html`` exists and was written completely."""
