@@ -11,7 +11,7 @@ TINY = {"width": 8, "epochs": 1, "batch_size": 16}
 SETTINGS = {
     "moco-v2": TINY,
     "cc": TINY,
-    "gcc": {**TINY, "pretext_epochs": 0},
+    "gcc": {**TINY, "epochs": 2, "pretext_epochs": 0},
     "imc-swav": {**TINY, "local_views": 0, "prototypes": 8, "hidden_dim": 8},
     "spice": {**TINY, "pretrain_epochs": 1, "head_epochs": 1, "n_heads": 1, "repeats": 1},
     "scan-images": {**TINY, "pretrain_epochs": 1, "scan_epochs": 1},
@@ -66,3 +66,13 @@ def test_other_settings_train_another_encoder(folder):
     second = dataclasses.replace(first, settings={**TINY, "temperature": 0.2})
     images = first.images("cifar10")
     assert first.features(images) != second.features(images)
+
+
+def test_other_images_of_the_same_size_train_another_encoder(folder):
+    pretraining = Pretraining("moco-v2", folder, folder / "encoders", TINY, max_rows=20)
+    images = pretraining.images("cifar10")
+    first = pretraining.features(images)
+    with np.load(images) as archive:
+        arrays = {**archive, "images": 255 - archive["images"]}
+    np.savez(images, **arrays)
+    assert pretraining.features(images) != first

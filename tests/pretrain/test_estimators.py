@@ -33,7 +33,8 @@ def test_fit_predict_and_seed(name, images):
     assert labels.shape == (32,)
     assert labels.dtype == np.int64
     assert set(labels) <= {0, 1, 2}
-    np.testing.assert_array_equal(model.predict(images), labels)
+    agreement = (model.predict(images) == labels).mean()
+    assert agreement > 0.9 if name == "mlc-images" else agreement == 1  # MLC's labels are a normalized cut
     np.testing.assert_array_equal(clone(model).fit(images).labels_, labels)
     assert all(record["finite"] for record in model.history_)
 
@@ -57,10 +58,18 @@ def test_errors_name_the_problem(images):
         make_clusterer("cc", 3, widht=8).fit(images)
     with pytest.raises(ValueError, match=r"shape \(n, 16, 16, 3\), but are uint8 of shape \(32, 8, 8, 3\)"):
         make_clusterer("cc", 3, size=16).fit(images)
-    with pytest.raises(ValueError, match="after pretext_epochs, 10, but epochs is 10; give more epochs"):
+    with pytest.raises(
+        ValueError, match=r"after pretext_epochs, 10 \(at least 1\), but epochs is 10; give more epochs"
+    ):
         make_clusterer("gcc", 3, width=8, epochs=10).fit(images)
     with pytest.raises(ValueError, match="no setting 'widht' of spice"):
         make_clusterer("spice", 3, widht=8).fit(images)
+    with pytest.raises(ValueError, match="lr must be a number"):
+        make_clusterer("spice", 3, lr="0.1").fit(images)
+    model = make_clusterer("cc", 3, **TINY).fit(images)
+    with pytest.raises(ValueError, match="trained on images of 8 pixels, but these have 16; resize them"):
+        model.predict(images.repeat(2, 1).repeat(2, 2))
+    assert model.predict(images[:0]).shape == (0,)
 
 
 def test_few_images_are_reported(images):

@@ -54,3 +54,12 @@ def test_neighbours_follow_the_pretext_epochs_and_are_the_nearest_of_the_moving_
         assert companion in similarity[row].topk(2).indices
     loss = model.loss([torch.randn(3, 3, 2, 2) for _ in range(3)], batch)
     assert set(loss.terms) == {"contrast", "cluster", "balance"}
+
+
+def test_neighbours_are_searched_after_the_first_epoch_without_pretext_epochs():
+    model = GraphContrastiveClustering(torch.nn.Flatten(), 12, 6, dim=4, neighbours=2, pretext_epochs=0, every=5)
+    batch = Batch(np.arange(6), 0)
+    assert model.companions(batch) == []
+    model.loss([torch.randn(6, 3, 2, 2), torch.randn(6, 3, 2, 2)], batch)
+    model.after_step(batch)
+    assert len(model.companions(batch)) == 1

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from cgmcr2.pretrain.method import Batch
 from cgmcr2.pretrain.moco_v2 import MocoV2, info_nce
+from cgmcr2.pretrain.registry import resolve
 
 from .conftest import Small
 
@@ -102,6 +103,21 @@ def test_a_key_does_not_depend_on_the_other_images_of_its_batch() -> None:
     torch.testing.assert_close(method._keys, together[:2])  # type: ignore[index]
 
 
-def test_wrong_options() -> None:
-    with pytest.raises(ValueError, match="temperature above 0"):
-        MocoV2(Small(), 8, 10, temperature=0)
+@pytest.mark.parametrize(
+    ("method", "options", "sentence"),
+    [
+        ("moco-v2", {"temperature": 0}, "temperature must be above 0, but is 0"),
+        ("moco-v2", {"momentum": 1}, "momentum must be below 1, but is 1"),
+        ("simclr-tcr", {"pull": -1}, "pull must be at least 0, but is -1"),
+        ("cc", {"n_clusters": 0}, "n_clusters must be above 0, but is 0"),
+        ("gcc", {"every": 0}, "every must be above 0, but is 0"),
+        ("gcc", {"decay": 1}, "decay must be below 1, but is 1"),
+        ("gcc", {"epochs": 10.5}, r"pretext_epochs, 10 \(at least 1\), but epochs is 10.5; give more epochs"),
+        ("gcc", {"epochs": 1, "pretext_epochs": 0}, "but epochs is 1; give more epochs"),
+        ("imc-swav", {"prototypes": 0}, "prototypes must be above 0, but is 0"),
+        ("imc-swav", {"temperature": float("nan")}, "temperature must be above 0, but is nan"),
+    ],
+)
+def test_wrong_options(method: str, options: dict[str, float], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        resolve(method, options)

@@ -44,6 +44,14 @@ def test_reliable_labels_are_balanced_and_leave_out_mixed_neighbourhoods():
     assert np.bincount(unsure[unsure >= 0].numpy()).tolist() == [2, 2, 2]  # a tenth of the mean size
 
 
+def test_reliable_labels_prefer_confident_rows_to_earlier_ones_of_equal_agreement():
+    corners = torch.eye(2)[torch.tensor([0, 1] * 20)]
+    confident = torch.arange(40) >= 20
+    P = torch.where(confident[:, None], 0.001 + 0.998 * corners, 0.45 + 0.1 * corners)
+    labels = reliable_labels(torch.nn.functional.normalize(corners + 0.01 * unit_rows(40, 2), dim=1), P, n_neighbors=5)
+    assert torch.equal(labels >= 0, confident)
+
+
 def test_fixmatch_equals_brute_force():
     weak_logits, strong_logits, labels = 3 * torch.randn(6, 3), torch.randn(6, 3), torch.tensor([0, -1, 2, -1, -1, 1])
     terms = fixmatch_terms(weak_logits, strong_logits, labels, 0.8)

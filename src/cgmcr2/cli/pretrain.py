@@ -41,7 +41,9 @@ def pretrain(
     ] = None,
     width: Annotated[
         int | None,
-        typer.Option("--width", metavar="N", help="Channels of the ResNet-18; fewer for slow machines.  [default: 64]"),
+        typer.Option(
+            "--width", metavar="N", help="Channels of the first layer; fewer for slow machines.  [default: 64]"
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -58,8 +60,9 @@ def pretrain(
 ) -> None:
     """Train an encoder on your own images, without labels.
 
-    This is for images that no public encoder knows. The folder is an encoder for --encoder. Without a GPU this takes
-    hours to days; a smaller width or size, or fewer epochs, take less. Several thousand images are needed.
+    This is for images unlike those that public encoders were trained on. Pass the output folder to --encoder. Without a
+    GPU this takes hours to days; a smaller width or size, or fewer epochs, are faster. Several thousand images are
+    needed.
     """
     from cgmcr2.datasets import open_images
     from cgmcr2.distributed import process_group

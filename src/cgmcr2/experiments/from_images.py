@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cgmcr2._checksums import digest
 from cgmcr2._files import replacing
 from cgmcr2.datasets import dataset_info, load_dataset
 from cgmcr2.pretrain import pretrain
@@ -54,9 +55,9 @@ class Pretraining:
         """The .npz of the averaged features of two views of ``images``, by an encoder that is trained on split 0."""
         from .job import limit_rows
 
-        identity = [self.method, dict(self.settings), self.max_rows, images.stat().st_size]
-        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
-        stem = f"{images.name.removesuffix('-images.npz')}-{self.method}-{digest}"
+        identity = [self.method, dict(self.settings), self.max_rows, digest(images)]
+        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
+        stem = f"{images.name.removesuffix('-images.npz')}-{self.method}-{key}"
         path = self.output / f"{stem}.npz"
         if path.exists():
             return path

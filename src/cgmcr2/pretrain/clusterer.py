@@ -57,8 +57,10 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         "width": 16}``; see ``resolve``.
     random_state : int
         Random seed.
-    device, precision : str
+    device : str
         As for ``CgMCR2``.
+    precision : {"auto", "float32", "bfloat16"}
+        Type of the network's products in training; "auto" uses bfloat16 where the device has it, CPUs included.
     verbose : bool
         Show progress bars.
     on_epoch : callable, optional
@@ -100,13 +102,18 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.history_: list[dict[str, Any]] = []
         self.seed_ = seed_from(self.random_state)
         self._fit(images, settings, self.seed_)
-        self.labels_ = self._labels(images)
+        self.labels_ = self._fitted_labels(images)
         return self
 
     def predict(self, images: Images) -> npt.NDArray[np.int64]:
         """Return the cluster (n,) of each image."""
         check_is_fitted(self, "labels_")
-        return self._labels(check_square(images))
+        images, size = check_square(images), self._settings.size
+        if images.shape[1] != size:
+            raise ValueError(
+                f"The network was trained on images of {size} pixels, but these have {images.shape[1]}; resize them."
+            )
+        return self._labels(images) if len(images) else np.empty(0, dtype=np.int64)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model as safetensors and JSON, without pickle; ``load`` reads it back."""
@@ -141,6 +148,10 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         from .loop import build
 
         self._train(*build(self.name, {**settings, "n_clusters": self.n_clusters}, len(images), seed), images, seed)
+
+    def _fitted_labels(self, images: Images) -> npt.NDArray[np.int64]:
+        """The cluster (n,) of each training image."""
+        return self._labels(images)
 
     def _untrained(self, backbone: ResNet18) -> ClusteringMethod:
         """A network like ``model_`` around ``backbone``, whose weights are to be loaded."""
@@ -196,9 +207,8 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             layer.reset_running_stats()
             layer.momentum = None  # the mean over all batches
         order = np.random.default_rng(seed).permutation(len(images))
-        if len(order) % PREDICT_IMAGES == 1:  # BatchNorm needs more than one image
-            order = order[:-1]
-        self._map(images[order], lambda pixels: self.model_.logits(self.model_.backbone(pixels)), training=True)
+        for rows in np.array_split(order, -(-len(order) // PREDICT_IMAGES)):  # of equal size: each has the same weight
+            self._map(images[rows], lambda pixels: self.model_.logits(self.model_.backbone(pixels)), training=True)
         for layer, momentum in zip(layers, momenta, strict=True):
             layer.momentum = momentum
 

@@ -41,13 +41,13 @@ CLUSTERERS: Mapping[str, type[ImageClusterer]] = _Clusterers()
 def make_clusterer(name: str, n_clusters: int = 10, **parameters: Any) -> ImageClusterer:
     """Create an estimator by name. Parameters that the class does not have are ``settings`` of its training.
 
-    >>> make_clusterer("cc", 3, random_state=1, width=8)
-    CC(n_clusters=3, random_state=1, settings={'width': 8})
+    >>> make_clusterer("cc", 3, random_state=1, width=8, settings={"epochs": 2})
+    CC(n_clusters=3, random_state=1, settings={'epochs': 2, 'width': 8})
     """
     if name not in CLUSTERERS:
         raise ValueError(f"There is no method {name!r} that clusters images; choose from {', '.join(CLUSTERERS)}.")
     kind = CLUSTERERS[name]
     valid = kind().get_params()
-    settings = {key: value for key, value in parameters.items() if key not in valid}
-    own = {key: value for key, value in parameters.items() if key in valid}
-    return kind(n_clusters, **{"settings": settings or None, **own})
+    settings = {**(parameters.pop("settings", None) or {})}
+    settings |= {name: parameters.pop(name) for name in list(parameters) if name not in valid}
+    return kind(n_clusters, settings=settings or None, **parameters)

@@ -17,7 +17,7 @@ from cgmcr2.images import Catalog
 from cgmcr2.training.state_file import check_identity
 
 from .images import cache_path, choose_size, load_images
-from .loop import Pretrained, pretrain
+from .loop import Pretrained, backbone_name, pretrain
 from .registry import resolve
 from .state import CHECKPOINT
 
@@ -56,6 +56,8 @@ def pretrain_images(
         "settings": {"method": method, **dataclasses.asdict(settings), **options},
         "seed": seed,
         "data": catalog.fingerprint,
+        "backbone": backbone_name(backbone),
+        "precision": precision,
     }
     if (folder / PRETRAINED_CONFIG).exists():
         check_identity(folder, read_pretrained_config(folder).training, request)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +16,8 @@ from cgmcr2.baselines.scan import entropy
 from cgmcr2.graphs.knn import top_similar
 
 from .clusterer import ClusteringMethod, ImageClusterer
-from .method import Batch, Loss, projection_head
-
-if TYPE_CHECKING:
-    from .loop import Images
+from .method import Batch, Loss, projection_head, random_neighbours
+from .settings import Settings
 
 
 class GraphContrastiveClustering(ClusteringMethod):
@@ -38,8 +37,10 @@ class GraphContrastiveClustering(ClusteringMethod):
     and step (theirs: the three nearest, and a fourth at random for the clusters: six views per image instead of three);
     edges have the weight ``m / sqrt(d_i d_j)`` of the normalised Laplacian, with degrees d (theirs: ``sqrt(3 / d_j)``,
     which also scales the embedding); positives are part of the denominator in all epochs; the moving average is
-    exponential (theirs: the mean of the last four); 200 epochs instead of 1,000, 10 instead of 50 of them without
-    neighbours, and a learning rate of 0.06 instead of 0.4, which is for a schedule of that length.
+    exponential (theirs: the mean of the last four); other images are negatives by their second view and their neighbour
+    (theirs: also by their first view); crops have at least 0.08 of the area (theirs: 0.2); 200 epochs instead of 1,000,
+    10 instead of 50 of them without neighbours, and a learning rate of 0.06 instead of 0.4, which is for a schedule of
+    that length.
 
     Parameters
     ----------
@@ -65,6 +66,7 @@ class GraphContrastiveClustering(ClusteringMethod):
 
     defaults: ClassVar = {"optimizer": "sgd", "lr": 0.06, "weight_decay": 1e-4}
     training_only: ClassVar = frozenset({"bank", "nearest", "degrees", "seen"})
+    may_be_zero: ClassVar = frozenset({"pretext_epochs", "decay", "balance"})
     bank: Tensor
     nearest: Tensor
     degrees: Tensor
@@ -96,17 +98,25 @@ class GraphContrastiveClustering(ClusteringMethod):
         self.register_buffer("seen", torch.zeros((), dtype=torch.long))  # images in all steps
         self._embedding: Tensor | None = None  # of the current batch
 
+    @classmethod
+    def check(cls, settings: Settings, options: Mapping[str, Any]) -> None:
+        super().check(settings, options)
+        if options["decay"] >= 1:
+            raise ValueError(f"decay must be below 1, but is {options['decay']!r}.")
+        pretext = options["pretext_epochs"]
+        if settings.epochs < max(pretext, 1) + 1:
+            raise ValueError(
+                f"gcc trains its clusters after pretext_epochs, {pretext} (at least 1), but epochs is "
+                f"{settings.epochs:g}; give more epochs, or fewer pretext_epochs."
+            )
+
     def logits(self, features: Tensor) -> Tensor:
         logits: Tensor = self.cluster_head(features)
         return logits
 
     def companions(self, batch: Batch) -> list[npt.NDArray[np.int64]]:
         """One random neighbour of each image; none before the first search."""
-        nearest = self.nearest.cpu().numpy()[batch.rows]
-        if nearest[0, 0] < 0:
-            return []
-        columns = np.random.default_rng([batch.seed, batch.step]).integers(nearest.shape[1], size=len(nearest))
-        return [nearest[np.arange(len(nearest)), columns]]
+        return [random_neighbours(self.nearest, batch)] if self._searched else []
 
     def loss(self, views: list[Tensor], batch: Batch) -> Loss:
         features = self.backbone(torch.cat(views))
@@ -132,9 +142,15 @@ class GraphContrastiveClustering(ClusteringMethod):
         before = int(self.seen) // n
         self.seen += len(rows)
         epoch = int(self.seen) // n
-        if epoch > before and epoch >= self.pretext_epochs and (epoch - self.pretext_epochs) % self.every == 0:
+        due = not self._searched or (epoch - self.pretext_epochs) % self.every == 0
+        if epoch > before and epoch >= self.pretext_epochs and due:
             _, self.nearest[:] = top_similar(F.normalize(self.bank, dim=1), self.nearest.shape[1])
             self.degrees[:] = degrees(self.nearest)
+
+    @property
+    def _searched(self) -> bool:
+        """Whether neighbours have been searched."""
+        return int(self.nearest[0, 0]) >= 0
 
     def _weights(self, batch: Batch) -> Tensor:
         """Weights (n,) of the edges from the images to their neighbours in the batch."""
@@ -147,15 +163,6 @@ class GCC(ImageClusterer):
 
     name = "gcc"
     reference = "Zhong, Wu, Chen, Huang, Deng, Nie, Lin and Hua, Graph Contrastive Clustering, ICCV 2021"
-
-    def _fit(self, images: Images, settings: dict[str, Any], seed: int) -> None:
-        training = self.training_settings()
-        if training["epochs"] <= training["pretext_epochs"]:
-            raise ValueError(
-                f"gcc trains its clusters after pretext_epochs, {training['pretext_epochs']}, but epochs is "
-                f"{training['epochs']:g}; give more epochs, or fewer pretext_epochs."
-            )
-        super()._fit(images, settings, seed)
 
 
 def graph_contrast(Z: Tensor, others: list[Tensor], weights: Tensor | None, temperature: float) -> Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,15 +21,17 @@ from cgmcr2.images.batches import iter_decoded
 Images = npt.NDArray[np.uint8]
 
 MEMORY = 2 << 30  # bytes; more pixels are kept in a file, of which the system caches what fits into memory
+SIZE_IMAGES = 32  # images whose median size chooses the default
 SMALL, LARGE = 32, 224  # sides in pixels for which ResNet-18 has a first layer
 
 
 def choose_size(catalog: Catalog) -> int:
-    """32 pixels if the first readable image is closer to that than to 224 (below 64 pixels), else 224."""
-    for _, shape in iter_decoded(catalog, lambda image: min(image.size), num_workers=1, window=1):
-        if isinstance(shape, int):
-            return SMALL if shape < 2 * SMALL else LARGE
-    raise ValueError(f"None of the {len(catalog)} files in {catalog.origin!r} could be read as an image.")
+    """32 pixels if the first readable images are smaller than 64 pixels (their median), else 224."""
+    sides = (side for _, side in iter_decoded(catalog, lambda image: min(image.size), num_workers=1, window=1))
+    first = list(itertools.islice((side for side in sides if isinstance(side, int)), SIZE_IMAGES))
+    if not first:
+        raise ValueError(f"None of the {len(catalog)} files in {catalog.origin!r} could be read as an image.")
+    return SMALL if np.median(first) < 2 * SMALL else LARGE
 
 
 def load_images(
@@ -73,9 +77,17 @@ def cache_path(folder: Path, catalog: Catalog, size: int) -> Path:
 
 
 def _decoded(catalog: Catalog, size: int, progress: bool) -> Iterator[Images]:
-    preprocess = Preprocessing(size, size)
+    preprocess, errors = Preprocessing(size, size), list[str]()
     with progress_bar(len(catalog), desc="Decoding", unit="images", enabled=progress) as bar:
-        for _, pixels in iter_decoded(catalog, preprocess, size=size):
+        for position, pixels in iter_decoded(catalog, preprocess, size=size):
             bar.update()
-            if not isinstance(pixels, str):
+            if isinstance(pixels, str):
+                errors.append(f"{catalog.ids[position]}: {pixels}")
+            else:
                 yield pixels
+    if errors:
+        warnings.warn(
+            f"{len(errors):,} of {len(catalog):,} images cannot be read and are left out ({errors[0]}).",
+            UserWarning,
+            stacklevel=2,
+        )

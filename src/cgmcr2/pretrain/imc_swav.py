@@ -31,7 +31,7 @@ class InformationSwav(ClusteringMethod):
     second one the classifier.
 
     Differences from the authors' code (github.com/foiv0s/imc-swav-pub): cosine annealing (theirs: steps, and a decay of
-    0.8 of Adam's first moment); prototypes have unit length in the forward pass (theirs: are rescaled before it);
+    0.8 of Adam's first moment); prototypes have unit length in the forward pass (theirs are rescaled before it);
     200 epochs instead of 500; warm-up in epochs; the sizes of the crops are fractions of that of the images, equal to
     theirs at 32 pixels. The losses equal theirs.
 
@@ -61,6 +61,7 @@ class InformationSwav(ClusteringMethod):
     """
 
     defaults: ClassVar = {"optimizer": "adam", "lr": 5e-4, "weight_decay": 1e-5, "warmup_epochs": 2.0}
+    may_be_zero: ClassVar = frozenset({"local_views", "frozen_steps", "balance"})
 
     def __init__(
         self,
@@ -130,7 +131,8 @@ class IMCSwAV(ImageClusterer):
     """IMC-SwAV of images; its settings are those of ``InformationSwav``.
 
     The crops are smaller than the images, so the statistics of BatchNorm differ. After the training they are set to
-    those of the images (the authors predict with those of the crops).
+    those of the training images (the authors adapt them on 50 batches of the test images). An encoder that ``cgmcr2
+    pretrain`` writes has those of the crops.
     """
 
     name = "imc-swav"

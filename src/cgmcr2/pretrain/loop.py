@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -67,7 +68,7 @@ def pretrain(
     seed: int = 0,
     device: str = "auto",
     precision: str = "auto",
-    folder: Path | None = None,
+    folder: str | os.PathLike[str] | None = None,
     data: str | None = None,
     progress: bool = False,
     on_epoch: OnEpoch | None = None,
@@ -80,7 +81,7 @@ def pretrain(
     ----------
     images : uint8 (n, size, size, 3), in memory or mapped to it
     method : name of the method
-    overrides : settings that differ from the defaults of the method, see ``resolve``
+    overrides : settings that differ from the defaults of the method, see ``resolve``; the size is that of the images
     backbone : network from images (n, 3, size, size) to features (n, D), trained in place; default: a ResNet-18
     seed : random seed; results are reproducible on the same machine
     device, precision : as for ``CgMCR2``; "auto" uses bfloat16 where the device has it
@@ -91,6 +92,7 @@ def pretrain(
     checkpoint_seconds : seconds between checkpoints
     group : the processes that train together, each with the same images; the first one writes to ``folder``
     """
+    overrides = {"size": images.shape[1], **(overrides or {})} if images.ndim == 4 else overrides
     settings, options = resolve(method, overrides)
     n = check_images(images, settings.size)
     torch_device = choose_device(device)
@@ -99,7 +101,7 @@ def pretrain(
         "settings": {"method": method, **dataclasses.asdict(settings), **options},
         "seed": seed,
         "n": n,
-        "backbone": "ResNet18" if backbone is None else type(backbone).__name__,
+        "backbone": backbone_name(backbone),
         "data": data or xxhash.xxh3_128(np.ascontiguousarray(images).data).hexdigest(),
         "dtype": str(dtype),
     }
@@ -115,7 +117,7 @@ def pretrain(
         seed=seed,
         device=device,
         precision=precision,
-        folder=folder,
+        folder=None if folder is None else Path(folder),
         progress=progress,
         on_epoch=on_epoch,
         checkpoint_seconds=checkpoint_seconds,
@@ -133,6 +135,11 @@ def build(
         network = ResNet18(settings.stem, settings.width) if backbone is None else backbone
         create: Callable[..., Method] = method_class(method)
         return create(network, feature_dim(network, settings.size), n, **options), settings
+
+
+def backbone_name(backbone: nn.Module | None) -> str:
+    """The class of the network that is trained; None stands for a ResNet-18."""
+    return (ResNet18 if backbone is None else type(backbone)).__name__
 
 
 def train_method(
@@ -193,7 +200,8 @@ def train_method(
             record = {"step": step, "epoch": step // per_epoch, "lr": lr, **update(state, loss, lr, batch)}
             pending.append(record)
             history.append(record)
-            _check_finite(history, settings, dtype)
+            state.skipped = 0 if record["finite"] else state.skipped + 1
+            _check_finite(state, settings, dtype)
             state.step += 1
             _watch_collapse(state, record["spread"])
             bar.set_postfix(loss=_text(record["loss"]), spread=_text(record["spread"]))
@@ -228,8 +236,8 @@ def check_images(images: Images, size: int) -> int:
         raise ValueError(f"Pretraining needs at least 2 images, but got {n}.")
     if n < FEW_IMAGES:
         warnings.warn(
-            f"{n} images are too few to train a useful encoder; give several thousand, or use one that was trained on "
-            "other images, such as bundled.",
+            f"{n} images are too few to train a useful encoder; give several thousand, or use a pretrained encoder, "
+            "such as bundled.",
             UserWarning,
             stacklevel=3,
         )
@@ -269,12 +277,11 @@ def _text(value: float | None) -> str:
     return "nan" if value is None else f"{value:.3g}"
 
 
-def _check_finite(history: list[Record], settings: Settings, dtype: torch.dtype) -> None:
-    latest = history[-MAX_SKIPPED:]
-    if len(latest) == MAX_SKIPPED and not any(record["finite"] for record in latest):
+def _check_finite(state: PretrainState, settings: Settings, dtype: torch.dtype) -> None:
+    if state.skipped == MAX_SKIPPED:
         advice = "lower the learning rate" + (" or use precision float32" if dtype != torch.float32 else "")
         raise FloatingPointError(
-            f"Pretraining stopped at step {latest[-1]['step']}: loss or gradient was not finite in {MAX_SKIPPED} "
+            f"Pretraining stopped at step {state.step}: loss or gradient was not finite in {MAX_SKIPPED} "
             f"consecutive steps (learning rate {settings.lr:g}); {advice}."
         )
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from cgmcr2.distributed import ONE_PROCESS, Group
 
 from .augment import Augmentation
+from .settings import Settings
 
 
 class Loss(NamedTuple):
@@ -53,10 +54,21 @@ class Method(nn.Module):
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {}  # settings of the loop in which the method differs from `Settings`
+    may_be_zero: ClassVar[frozenset[str]] = frozenset()  # options; all other numbers among them must be above 0
 
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()
         self.backbone = backbone
+
+    @classmethod
+    def check(cls, settings: Settings, options: Mapping[str, Any]) -> None:
+        """Raise ``ValueError`` if the options are invalid, alone or with these settings."""
+        for name, value in options.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            zero = name in cls.may_be_zero
+            if not (0 < value < math.inf or (zero and value == 0)):
+                raise ValueError(f"{name} must be {'at least' if zero else 'above'} 0, but is {value!r}.")
 
     def augmentations(self, augmentation: Augmentation) -> tuple[Augmentation, ...]:
         """The augmentation of each view; two views by default."""
@@ -72,6 +84,13 @@ class Method(nn.Module):
 
     def after_step(self, batch: Batch) -> None:
         """Update what the optimizer does not, such as a momentum encoder; not called after a skipped step."""
+
+
+def random_neighbours(nearest: Tensor, batch: Batch) -> npt.NDArray[np.int64]:
+    """One of the ``nearest (N, m)`` neighbours of each image of the batch, at random."""
+    rows = nearest[torch.from_numpy(batch.rows).to(nearest.device)].cpu().numpy()
+    columns = np.random.default_rng([batch.seed, batch.step]).integers(rows.shape[1], size=len(rows))
+    return np.asarray(rows[np.arange(len(rows)), columns])
 
 
 def projection_head(D: int, hidden: int, dim: int, *, batch_norm: bool = False) -> nn.Sequential:

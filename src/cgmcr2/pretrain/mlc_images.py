@@ -34,7 +34,7 @@ class ImageMLC(StagedClusterer):
     2. The heads are trained by ``-R`` alone with the backbone fixed; then the cluster head becomes a copy of the
        feature head.
     3. All layers are trained by ``mlc_loss`` of the mean embeddings of two views. The clusters are a normalized cut of
-       the neighbour graph of the cluster head's output.
+       the neighbour graph of the cluster head's output; new images are labelled by the Nyström extension.
 
     The authors' code for images was not at hand; views are averaged as in NMCE. Otherwise the differences are those of
     ``cgmcr2.baselines.MLC``.
@@ -73,12 +73,15 @@ class ImageMLC(StagedClusterer):
         backbone = self._pretrained(images, settings, seed)
         with seeded(stage_seed(seed, 1)):
             heads = TwoHeads(feature_dim(backbone, first.size), self.hidden_dim, self.embedding_dim)
-        self.map_ = None
+        self.map_: NystromMap | None = None
         self._train(self._network(backbone, heads, warmup=True), first, images, stage_seed(seed, 2))
         heads.cluster.load_state_dict(heads.feature.state_dict())
         self._train(self._network(backbone, heads, warmup=False), last, images, stage_seed(seed, 3))
+
+    def _fitted_labels(self, images: Images) -> npt.NDArray[np.int64]:
         C = self._embedding(images)
-        self.map_ = fit_graph(C, neighbours(C, self.s), self.n_clusters, None, seed)[1]
+        labels, self.map_, _ = fit_graph(C, neighbours(C, self.s), self.n_clusters, None, self.seed_)
+        return labels
 
     def _network(self, backbone: nn.Module, heads: TwoHeads, *, warmup: bool) -> ManifoldLinearizing:
         return ManifoldLinearizing(backbone, heads, self.eps, self.eta, self.sinkhorn_steps, self.mu, warmup=warmup)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .method import Batch, Loss, Method, projection_head
+from .settings import Settings
 
 
 class MocoV2(Method):
@@ -46,6 +48,7 @@ class MocoV2(Method):
 
     # SGD with cosine annealing; 0.03 per 256 images, for CIFAR-10 and ImageNet alike
     defaults: ClassVar = {"optimizer": "sgd", "lr": 0.03, "weight_decay": 5e-4}
+    may_be_zero: ClassVar = frozenset({"momentum"})
     queue: Tensor
     position: Tensor
 
@@ -61,11 +64,6 @@ class MocoV2(Method):
         temperature: float = 0.1,
         symmetric: bool = False,
     ) -> None:
-        if queue < 1 or dim < 1 or temperature <= 0 or not 0 <= momentum < 1:
-            raise ValueError(
-                "queue and dim must be at least 1, temperature above 0 and momentum from 0 to below 1, but they are "
-                f"{queue}, {dim}, {temperature:g} and {momentum:g}."
-            )
         super().__init__(backbone)
         self.momentum, self.temperature, self.symmetric = momentum, temperature, symmetric
         self.head = projection_head(D, D, dim)
@@ -75,6 +73,12 @@ class MocoV2(Method):
         self.register_buffer("queue", F.normalize(torch.randn(min(queue, n), dim), dim=1))
         self.register_buffer("position", torch.zeros((), dtype=torch.long))  # of the oldest key
         self._keys: Tensor | None = None  # of the current batch
+
+    @classmethod
+    def check(cls, settings: Settings, options: Mapping[str, Any]) -> None:
+        super().check(settings, options)
+        if options["momentum"] >= 1:
+            raise ValueError(f"momentum must be below 1, but is {options['momentum']!r}.")
 
     def train(self, mode: bool = True) -> MocoV2:
         """Set the mode; the momentum encoder always uses its running statistics."""

@@ -32,8 +32,9 @@ class ImageNMCE(StagedClusterer):
     2. Feature and cluster head are trained by ``nmce_loss`` of two views with the backbone fixed.
     3. All layers are trained by the same loss.
 
-    Differences from the authors' code: Adam with cosine annealing instead of LARS and SGD; the feature head of the
-    second stage is a new one; the similarity of the views is used in the first stage only.
+    Differences from the authors' code: Adam with cosine annealing instead of LARS and SGD; the features are scaled to
+    unit length; the trunk and the feature head of the second stage are new (theirs: those of the first stage, of which
+    the trunk is fixed); the similarity of the views is used in the first stage only.
 
     Parameters
     ----------

@@ -57,11 +57,13 @@ def resolve(name: str, overrides: Mapping[str, Any] | None = None) -> tuple[Sett
             similar = difflib.get_close_matches(key, [*options, *common], n=1)
             hint = f"did you mean {similar[0]!r}?" if similar else f"choose from {', '.join([*common, *options])}."
             raise ValueError(f"There is no setting {key!r} of {name}; {hint}")
-        values[key] = _convert(key, value, values[key])
-    return Settings(**common), options
+        values[key] = convert(key, value, values[key])
+    settings = Settings(**common)
+    kind.check(settings, options)
+    return settings, options
 
 
-def _convert(name: str, value: Any, default: Any) -> Any:
+def convert(name: str, value: Any, default: Any) -> Any:
     """``value`` as the type of ``default``."""
     if isinstance(default, (bool, str)):
         if not isinstance(value, type(default)):

@@ -17,7 +17,7 @@ from cgmcr2.graphs.knn import top_similar
 
 from .augment import Augmentation
 from .clusterer import ClusteringMethod
-from .method import Batch, Loss
+from .method import Batch, Loss, random_neighbours
 from .staged import StagedClusterer, seeded_linear, stage_seed, strong, weak
 
 if TYPE_CHECKING:
@@ -35,9 +35,10 @@ class ImageSCAN(StagedClusterer):
     3. Self-labelling: the class-balanced cross-entropy of strong views with the labels of confident weak views.
 
     Differences from the authors' code (github.com/wvangansbeke/Unsupervised-Classification): MoCo-v2 instead of SimCLR,
-    as in the paper's table 4; the strong view is the contrastive augmentation with cutout (theirs: four random
-    operations with cutout); cosine annealing instead of a constant learning rate; batches of one size in all stages
-    (theirs: 128, and 1,000 for self-labelling); at most a quarter of the mean cluster size as neighbours.
+    as in the paper's table 4; the second stage sees weak views (theirs: strong ones); pseudo-labels come from weak
+    views (theirs: from the centres of the images); the strong view is the contrastive augmentation with cutout (theirs:
+    four random operations with cutout); cosine annealing instead of a constant learning rate; batches of one size in
+    all stages (theirs: 128, and 1,000 for self-labelling); at most a quarter of the mean cluster size as neighbours.
 
     Parameters
     ----------
@@ -98,16 +99,14 @@ class NeighbourConsistency(_Headed):
 
     def __init__(self, backbone: nn.Module, head: nn.Module, nearest: Tensor, mu: float) -> None:
         super().__init__(backbone, head)
-        self.nearest, self.mu = nearest.cpu().numpy(), mu
+        self.nearest, self.mu = nearest, mu
 
     def augmentations(self, augmentation: Augmentation) -> tuple[Augmentation, ...]:
         return (weak(augmentation),)
 
     def companions(self, batch: Batch) -> list[npt.NDArray[np.int64]]:
         """One random neighbour of each image."""
-        nearest = self.nearest[batch.rows]
-        columns = np.random.default_rng([batch.seed, batch.step]).integers(nearest.shape[1], size=len(nearest))
-        return [nearest[np.arange(len(nearest)), columns]]
+        return [random_neighbours(self.nearest, batch)]
 
     def loss(self, views: list[Tensor], batch: Batch) -> Loss:
         logits = self.logits(self.backbone(torch.cat(views)))

@@ -36,16 +36,17 @@ class SPICE(StagedClusterer):
        confident images, the images nearest to it are pseudo-labelled, and the head is trained on strong views of them
        with cross-entropy of the softmax of the memberships. The head of lowest loss is kept.
     3. An image is reliable if its confidence is above 0.99 and 90 % of its neighbours have its label. The network is
-       trained on these labels and, for the other images, on the consistency of a strong with a confident weak view
+       trained on these labels and, for all images, on the consistency of a strong with a confident weak view
        (FixMatch).
 
     Differences from the authors' code (github.com/niuchuangnn/SPICE): the strong view is the contrastive augmentation
     with cutout (theirs: four random operations with cutout); every cluster keeps as many reliable images as the
-    smallest has, at least a tenth of the mean cluster size, those of highest agreement first (theirs: at random, and
-    none if one cluster has none); the number of neighbours is capped at a quarter of the mean cluster size; the head is
-    chosen after the last epoch; the third stage starts from the pretrained network and the kept head, in batches that
-    are not stratified by label, for 100 epochs, and without a moving average of the weights (theirs: a new network,
-    2^20 steps of 64 labelled and 448 unlabelled images).
+    smallest has, at least a tenth of the mean cluster size, reliable ones first and those of highest agreement first
+    among them (theirs: at random, and none if one cluster has none); prototypes are means of weak views (theirs: of the
+    images as they are); the number of neighbours is capped at a quarter of the mean cluster size; the head is chosen
+    after the last epoch; the third stage starts from the pretrained network and the kept head, in batches that are not
+    stratified by label, for 100 epochs, and without a moving average of the weights (theirs: a new network, 2^20 steps
+    of 64 labelled and 448 unlabelled images).
 
     Parameters
     ----------
@@ -221,7 +222,7 @@ def reliable_labels(
     reliable = (agreements >= agreement) & (P.amax(1) > confidence)
     count = max(n // (10 * k), 1, int(torch.bincount(labels[reliable], minlength=k).min()))
     chosen = torch.full_like(labels, -1)
-    order = agreements.argsort(descending=True, stable=True)
+    order = (agreements + 2 * reliable).argsort(descending=True, stable=True)  # reliable rows first
     for cluster in range(k):
         rows = order[labels[order] == cluster][:count]
         chosen[rows] = cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,6 +18,7 @@ from cgmcr2.encoders.pretrained import PretrainedEncoder, read_pretrained_config
 
 from .augment import Augmentation
 from .clusterer import ImageClusterer
+from .registry import convert, resolve
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ class StagedClusterer(ImageClusterer):
     pretrain_epochs: float = 200.0
 
     def training_settings(self) -> dict[str, Any]:
-        return dataclasses.asdict(self._stage_settings(dict(self.settings or {}), self.defaults))
+        training = dataclasses.asdict(self._stage_settings(dict(self.settings or {}), self.defaults))
+        if self.encoder is None:
+            settings, options = resolve(self.pretraining, self._pretraining_settings(training))
+            training["pretraining"] = {**dataclasses.asdict(settings), **options}
+        return training
 
     def _pretrained(self, images: Images, settings: dict[str, Any], seed: int) -> nn.Module:
         """The pretrained backbone."""
@@ -60,17 +65,20 @@ class StagedClusterer(ImageClusterer):
                 )
             encoder = PretrainedEncoder(Path(self.encoder), device=self.device)
             return copy.deepcopy(encoder._network).requires_grad_(True)
-        shared = {name: value for name, value in settings.items() if name in ("size", "width", "batch_size")}
-        model, stage = build(self.pretraining, {**shared, "epochs": self.pretrain_epochs}, len(images), seed)
+        model, stage = build(self.pretraining, self._pretraining_settings(settings), len(images), seed)
         return self._train(model, stage, images, seed).backbone
+
+    def _pretraining_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        shared = {name: value for name, value in settings.items() if name in ("size", "width", "batch_size")}
+        return {**shared, "epochs": self.pretrain_epochs}
 
     def _stage_settings(self, settings: dict[str, Any], defaults: dict[str, Any]) -> Settings:
         """Settings of a stage: ``defaults``, replaced by those that the user has given."""
-        names = [field.name for field in dataclasses.fields(Settings)]
-        unknown = [name for name in settings if name not in names]
+        values = {**dataclasses.asdict(Settings()), **defaults}
+        unknown = [name for name in settings if name not in values]
         if unknown:
-            raise ValueError(f"There is no setting {unknown[0]!r} of {self.name}; choose from {', '.join(names)}.")
-        return Settings(**{**defaults, **settings})
+            raise ValueError(f"There is no setting {unknown[0]!r} of {self.name}; choose from {', '.join(values)}.")
+        return Settings(**values | {name: convert(name, value, values[name]) for name, value in settings.items()})
 
 
 def weak(augmentation: Augmentation) -> Augmentation:

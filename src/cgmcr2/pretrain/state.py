@@ -13,6 +13,7 @@ from .method import Method
 from .settings import Settings
 
 CHECKPOINT = "checkpoint.safetensors"
+PROGRESS = ("step", "spread", "skipped", "metrics")  # fields of the state that are no tensors
 
 
 @dataclasses.dataclass
@@ -23,6 +24,7 @@ class PretrainState:
     optimizer: torch.optim.Optimizer
     step: int = 0
     spread: float = 1.0  # running mean of the spread of the embedding
+    skipped: int = 0  # consecutive steps until now that were not finite
     metrics: str = ""  # digest of the records of all steps in metrics.jsonl
 
     @classmethod
@@ -37,7 +39,7 @@ class PretrainState:
         """Write a checkpoint."""
         tensors = {f"modules.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= optimizer_tensors(self.optimizer, self.model)
-        files.write(CHECKPOINT, tensors, {"step": self.step, "spread": self.spread, "metrics": self.metrics})
+        files.write(CHECKPOINT, tensors, {name: getattr(self, name) for name in PROGRESS})
 
     def restore(self, files: StateFiles) -> None:
         """Restore the checkpoint, if there is one."""
@@ -51,4 +53,5 @@ class PretrainState:
         with files.reading(CHECKPOINT):
             self.model.load_state_dict(parts["modules."])
             load_optimizer(self.optimizer, self.model, parts["optimizer."])
-            self.step, self.spread, self.metrics = (progress[name] for name in ("step", "spread", "metrics"))
+            for name in PROGRESS:
+                setattr(self, name, progress[name])
