@@ -150,8 +150,8 @@ def gaussian_blur(pixels: Tensor, sigma: Tensor) -> Tensor:
     """Blur images (b, c, H, W) with standard deviations ``sigma`` (b,); the kernel is renormalised at the border."""
 
     def weights(side: int) -> Tensor:
-        place = torch.arange(side, device=pixels.device, dtype=pixels.dtype)
-        kernel = (-0.5 * ((place[:, None] - place) / sigma[:, None, None]).square()).exp()
+        pixel = torch.arange(side, device=pixels.device, dtype=pixels.dtype)
+        kernel = (-0.5 * ((pixel[:, None] - pixel) / sigma[:, None, None]).square()).exp()
         return kernel / kernel.sum(2, keepdim=True)
 
     return _separable(pixels, weights(pixels.shape[2]), weights(pixels.shape[3]))
@@ -214,9 +214,9 @@ def _resize_weights(start: Tensor, length: Tensor, size: int, side: int) -> Tens
     start, length = start[:, None, None], length[:, None, None]
     step = length / size
     centre = start + (torch.arange(size, device=start.device)[:, None] + 0.5) * step
-    place = torch.arange(side, device=start.device) + 0.5
-    weights = (1 - (place - centre).abs() / step.clamp_min(1)).clamp_min(0)
-    weights = weights * ((place > start) & (place < start + length))
+    old = torch.arange(side, device=start.device) + 0.5  # centres of the old pixels
+    weights = (1 - (old - centre).abs() / step.clamp_min(1)).clamp_min(0)
+    weights = weights * ((old > start) & (old < start + length))
     return weights / weights.sum(2, keepdim=True)
 
 

@@ -42,6 +42,18 @@ class ClusteringMethod(Method):
         raise NotImplementedError
 
 
+class HeadMethod(ClusteringMethod):
+    """A method whose cluster logits are those of a ``head``."""
+
+    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
+        super().__init__(backbone)
+        self.head = head
+
+    def logits(self, features: Tensor) -> Tensor:
+        logits: Tensor = self.head(features)
+        return logits
+
+
 @dataclass(eq=False, repr=False)
 class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Base class of estimators that cluster images, uint8 of shape (n, size, size, 3), from their pixels.

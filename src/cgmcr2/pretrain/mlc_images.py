@@ -15,10 +15,9 @@ from cgmcr2.baselines.mlc import TwoHeads, mlc_loss
 from cgmcr2.baselines.spectral import NystromMap, fit_graph, neighbours
 from cgmcr2.objectives import coding_rate
 
-from .clusterer import ClusteringMethod
 from .loop import feature_dim
 from .method import Batch, Loss
-from .staged import StagedClusterer, seeded, stage_seed
+from .staged import FixableMethod, StagedClusterer, seeded, stage_seed
 
 if TYPE_CHECKING:
     from cgmcr2.encoders.resnet import ResNet18
@@ -107,7 +106,7 @@ class ImageMLC(StagedClusterer):
         return self.map_.predict(self._embedding(images))
 
 
-class ManifoldLinearizing(ClusteringMethod):
+class ManifoldLinearizing(FixableMethod):
     """MLC's ``warmup`` on -R with the backbone fixed, and its full objective."""
 
     def __init__(
@@ -121,16 +120,10 @@ class ManifoldLinearizing(ClusteringMethod):
         *,
         warmup: bool,
     ) -> None:
-        super().__init__(backbone.requires_grad_(not warmup))
-        self.heads, self.warmup = heads, warmup
+        super().__init__(backbone, fixed=warmup)
+        self.heads = heads
         self.heads.cluster.requires_grad_(not warmup)
         self.eps, self.eta, self.sinkhorn_steps, self.mu = eps, eta, sinkhorn_steps, mu
-
-    def train(self, mode: bool = True) -> ManifoldLinearizing:
-        """Set the mode; a fixed backbone normalises with its running statistics."""
-        super().train(mode)
-        self.backbone.train(mode and not self.warmup)
-        return self
 
     def logits(self, features: Tensor) -> Tensor:
         """The unit rows (n, d) of the cluster head."""
@@ -143,6 +136,6 @@ class ManifoldLinearizing(ClusteringMethod):
             F.normalize(torch.stack([batch.gather(part) for part in rows.chunk(len(views))]).mean(0), dim=1)
             for rows in self.heads(features)
         )
-        if self.warmup:
+        if self.fixed:  # warm-up
             return Loss({"rate": -coding_rate(Z, self.eps) / 2}, Z)
         return Loss({"mlc": mlc_loss(Z, C, self.eps, self.eta, self.sinkhorn_steps, self.mu)}, Z)

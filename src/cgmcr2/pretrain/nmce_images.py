@@ -13,10 +13,9 @@ from cgmcr2._random import mix
 from cgmcr2.baselines.nmce import EmbeddingAndLogits, nmce_loss
 from cgmcr2.model import gumbel_softmax
 
-from .clusterer import ClusteringMethod
 from .loop import feature_dim
 from .method import Batch, Loss
-from .staged import StagedClusterer, seeded, stage_seed
+from .staged import FixableMethod, StagedClusterer, seeded, stage_seed
 
 if TYPE_CHECKING:
     from cgmcr2.encoders.resnet import ResNet18
@@ -80,20 +79,14 @@ class ImageNMCE(StagedClusterer):
         return EmbeddingAndLogits(D, self.n_clusters, self.hidden_dim, self.embedding_dim)
 
 
-class RateReduction(ClusteringMethod):
+class RateReduction(FixableMethod):
     """NMCE's second (backbone ``fixed``) and third stage."""
 
     def __init__(
         self, backbone: nn.Module, heads: EmbeddingAndLogits, eps: float, temperature: float, *, fixed: bool
     ) -> None:
-        super().__init__(backbone.requires_grad_(not fixed))
-        self.heads, self.eps, self.temperature, self.fixed = heads, eps, temperature, fixed
-
-    def train(self, mode: bool = True) -> RateReduction:
-        """Set the mode; a fixed backbone normalises with its running statistics."""
-        super().train(mode)
-        self.backbone.train(mode and not self.fixed)
-        return self
+        super().__init__(backbone, fixed=fixed)
+        self.heads, self.eps, self.temperature = heads, eps, temperature
 
     def logits(self, features: Tensor) -> Tensor:
         logits: Tensor = self.heads(F.normalize(features, dim=1))[1]

@@ -16,7 +16,7 @@ from cgmcr2.baselines.scan import entropy, scan_loss, self_label_loss
 from cgmcr2.graphs.knn import top_similar
 
 from .augment import Augmentation
-from .clusterer import ClusteringMethod
+from .clusterer import HeadMethod
 from .method import Batch, Loss, random_neighbours
 from .staged import StagedClusterer, seeded_linear, stage_seed, strong, weak
 
@@ -82,19 +82,7 @@ class ImageSCAN(StagedClusterer):
         return SelfLabelling(backbone, nn.Linear(backbone.dim, self.n_clusters), self.threshold)
 
 
-class _Headed(ClusteringMethod):
-    """A backbone with a cluster head."""
-
-    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
-        super().__init__(backbone)
-        self.head = head
-
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.head(features)
-        return logits
-
-
-class NeighbourConsistency(_Headed):
+class NeighbourConsistency(HeadMethod):
     """SCAN's second stage, given the ``nearest`` neighbours (n, m) of each image."""
 
     def __init__(self, backbone: nn.Module, head: nn.Module, nearest: Tensor, mu: float) -> None:
@@ -115,7 +103,7 @@ class NeighbourConsistency(_Headed):
         return Loss({"consistency": scan_loss(P, Q, 0.0), "balance": -self.mu * entropy(P)}, anchors)
 
 
-class SelfLabelling(_Headed):
+class SelfLabelling(HeadMethod):
     """SCAN's third stage."""
 
     def __init__(self, backbone: nn.Module, head: nn.Module, threshold: float) -> None:

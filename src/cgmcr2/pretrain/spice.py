@@ -15,7 +15,7 @@ from cgmcr2.baselines.deep import n_positives
 from cgmcr2.graphs.knn import top_similar
 
 from .augment import Augmentation, draw
-from .clusterer import ClusteringMethod
+from .clusterer import HeadMethod
 from .features import view_features
 from .method import Batch, Loss, projection_head
 from .staged import StagedClusterer, seeded, stage_seed, strong, weak
@@ -145,7 +145,7 @@ class SPICE(StagedClusterer):
                 optimizer.step()
 
 
-class SemiSupervised(ClusteringMethod):
+class SemiSupervised(HeadMethod):
     """FixMatch: cross-entropy with known labels, and consistency of strong views with confident weak ones.
 
     ``labels (n,)`` are those of the training images, -1 if unknown.
@@ -155,16 +155,12 @@ class SemiSupervised(ClusteringMethod):
     labels: Tensor
 
     def __init__(self, backbone: nn.Module, head: nn.Module, labels: Tensor, threshold: float) -> None:
-        super().__init__(backbone)
-        self.head, self.threshold = head, threshold
+        super().__init__(backbone, head)
+        self.threshold = threshold
         self.register_buffer("labels", labels)
 
     def augmentations(self, augmentation: Augmentation) -> tuple[Augmentation, ...]:
         return weak(augmentation), strong(augmentation)
-
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.head(features)
-        return logits
 
     def loss(self, views: list[Tensor], batch: Batch) -> Loss:
         logits = self.logits(self.backbone(torch.cat(views)))

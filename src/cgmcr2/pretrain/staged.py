@@ -17,11 +17,13 @@ from cgmcr2._random import mix
 from cgmcr2.encoders.pretrained import PretrainedEncoder, read_pretrained_config
 
 from .augment import Augmentation
-from .clusterer import ImageClusterer
+from .clusterer import ClusteringMethod, ImageClusterer
 from .registry import convert, resolve
 from .settings import Settings
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from .loop import Images
 
 
@@ -81,6 +83,20 @@ class StagedClusterer(ImageClusterer):
         return Settings(**values | {name: convert(name, value, values[name]) for name, value in settings.items()})
 
 
+class FixableMethod(ClusteringMethod):
+    """A method that trains its backbone or not; a ``fixed`` one normalises with its running statistics."""
+
+    def __init__(self, backbone: nn.Module, *, fixed: bool) -> None:
+        super().__init__(backbone.requires_grad_(not fixed))
+        self.fixed = fixed
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode."""
+        super().train(mode)
+        self.backbone.train(mode and not self.fixed)
+        return self
+
+
 def weak(augmentation: Augmentation) -> Augmentation:
     """Large crops and mirror images, with the colours as they are."""
     return dataclasses.replace(augmentation, scale=(0.7, 1.0), jitter=0.0, grey=0.0, blur=0.0)
@@ -95,8 +111,8 @@ class StrongAugmentation(Augmentation):
     def __call__(self, images: Tensor, numbers: Tensor) -> Tensor:
         pixels = super().__call__(images, numbers)
         u = (numbers[:, :2].to(pixels.device) * 997) % 1  # later digits of the numbers, independent of the crop
-        place = (torch.arange(self.size, device=pixels.device) + 0.5) / self.size
-        inside = (place - u[:, :, None]).abs() < self.cutout / 2  # (b, 2, size)
+        position = (torch.arange(self.size, device=pixels.device) + 0.5) / self.size
+        inside = (position - u[:, :, None]).abs() < self.cutout / 2  # (b, 2, size)
         return pixels.masked_fill((inside[:, 0, :, None] & inside[:, 1, None, :])[:, None], 0)
 
 
