@@ -47,10 +47,10 @@ def test_the_protocol_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_exit_code_1_if_no_run_finishes(features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    words = ["compare", features, "-k", 10, "--seeds", 1, "--in-process", "-q", "-o", out, "--set", "spectral.typo=1"]
+    words = ["compare", features, "-k", 10, "--seeds", 1, "--in-process", "-q", "-o", out, "--set", "spectral.s=0"]
     assert run(*words, "--methods", "spectral") == 1
     shown = capsys.readouterr()
-    assert "typo" in shown.out  # the reason
+    assert "seed 0 failed" in shown.out
     assert f"No run has finished; the reasons are in {out / 'table.md'}." in shown.err
     assert run(*words, "--methods", "spectral", "--json") == 1
     assert run(*words, "--methods", "spectral,k-means") == 0  # one finished run is enough
@@ -59,7 +59,8 @@ def test_exit_code_1_if_no_run_finishes(features: Path, tmp_path: Path, capsys: 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--methods", "kmeans"], "There is no method named 'kmeans'"),
+        (["--methods", "kmeans"], "There is no method named 'kmeans'; did you mean 'k-means'?"),
+        (["--methods", "spectral", "--set", "spectral.typo=1"], "spectral: spectral has no parameter named 'typo'"),
         (["--set", "s=5"], "--set s=5 is not a setting; write --set METHOD.NAME=VALUE."),
         (["--seeds", "0"], "The number of seeds is 0; give at least 1."),
         (["--limit", "5", "--in-process"], "A time limit needs one process per run"),

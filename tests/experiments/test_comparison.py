@@ -66,7 +66,7 @@ def test_only_missing_runs_are_run(folder: Path, split_file: Path, caplog: pytes
         compare(split_file, 3, folder, methods=["k-means"], seeds=2, in_process=True)
     assert [message.partition(":")[0] for message in caplog.messages] == ["k-means, seed 1"]
     log.write_text(before)
-    with pytest.raises(ValueError, match="holds a comparison of other features, clusters, labels or protocol"):
+    with pytest.raises(ValueError, match=r"holds another comparison \(n_clusters was 3, is 4 now\)"):
         compare(split_file, 4, folder, methods=["k-means"])
 
 
@@ -77,7 +77,7 @@ def test_the_protocol_all_fits_both_splits(split_file: Path, tmp_path: Path) -> 
     assert legend in comparison.markdown().splitlines()
     assert cells(comparison.markdown(), "hdbscan")[2:6] == ["100.0", "100.0", "100.0", "3"]
     assert np.load(tmp_path / "out" / "labels" / "hdbscan-0.npy").shape == (12,)
-    with pytest.raises(ValueError, match="other features, clusters, labels or protocol"):
+    with pytest.raises(ValueError, match="protocol was all, is unseen now"):
         compare(split_file, 3, tmp_path / "out", **arguments)
 
 
@@ -118,10 +118,10 @@ def test_failed_runs_become_rows_and_are_retried(
             3,
             tmp_path / "out",
             methods=["spectral", "spherical-k-means"],
-            settings={"spectral": {"no_such": 1}},
+            settings={"spectral": {"s": 0}},
             **arguments,
         )
-        assert "no_such" in first.results[0]["error"]
+        assert "s" in first.results[0]["error"]
         assert "error" not in first.results[1]
         assert cells(first.markdown(), "spectral")[1] == "0"
         assert "silhouette %" in first.markdown()
@@ -136,10 +136,42 @@ def test_all_means_auto_and_every_baseline() -> None:
     assert methods[:3] == ["auto", "consensus", "k-means"]
     assert "paper" not in methods
     assert _resolve_methods(["paper", "k-means", "k-means"], {}) == ["paper", "k-means"]
-    with pytest.raises(ValueError, match="There is no method named 'kmeans'; choose from all, auto, paper"):
+    with pytest.raises(ValueError, match="There is no method named 'kmeans'; did you mean 'k-means'"):
         _resolve_methods(["kmeans"], {})
     with pytest.raises(ValueError, match="There is no method named 'x'"):
         _resolve_methods(["all"], {"x": {}})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"methods": []}, "No method was given"),
+        ({"methods": ["k-means"], "settings": {"spectral": {"s": 5}}}, "settings of spectral, which is not compared"),
+        (
+            {"methods": ["spectral"], "settings": {"spectral": {"typo": 5}}},
+            "spectral: spectral has no parameter named 'typo'",
+        ),
+        ({"methods": ["auto"], "settings": {"auto": {"lr": -1}}}, "auto: "),
+        ({"methods": ["spectral"], "settings": {"spectral": {"n_clusters": 5}}}, "leave out spectral.n_clusters"),
+        ({"methods": ["cc"]}, "cc clusters images, but the file has features"),
+        ({"methods": ["k-means"], "n_clusters": 0}, "from 1 to the number of fitted rows, 48, not 0"),
+        ({"methods": ["k-means"], "labels": "species"}, "has no array 'species' of labels"),
+    ],
+)
+def test_invalid_requests_are_refused_before_the_first_run(
+    arguments: dict[str, Any], sentence: str, split_file: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        compare(split_file, **{"n_clusters": 3, "folder": tmp_path / "out", "seeds": 1, **arguments})
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_images_and_a_file_of_both_kinds_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="make one with cgmcr2 embed, or give an"):
+        compare(tmp_path, 3, tmp_path / "out")
+    np.savez(tmp_path / "both.npz", images=np.zeros((4, 8, 8, 3), np.uint8), features=np.zeros((4, 2)))
+    with pytest.raises(ValueError, match="both 'images' and 'features'"):
+        compare(tmp_path / "both.npz", 3, tmp_path / "out")
 
 
 def test_mean_std_and_ari_between_seeds_by_hand(tmp_path: Path) -> None:

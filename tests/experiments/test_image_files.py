@@ -33,12 +33,6 @@ def test_all_includes_methods_on_images_only_for_images(path):
     assert "spice" not in _resolve_methods(["all"], {})
 
 
-def test_methods_on_images_say_that_features_are_not_images(tmp_path):
-    np.savez(tmp_path / "x.npz", features=np.eye(4))
-    comparison = compare(tmp_path / "x.npz", 2, tmp_path / "out", methods=["cc"], seeds=1, in_process=True)
-    assert "cc clusters images" in comparison.summaries()[0].note
-
-
 def test_wrong_images_are_refused(tmp_path):
     np.savez(tmp_path / "a.npz", images=np.zeros((4, 8, 8)))
     with pytest.raises(ValueError, match="must be uint8 of shape"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import itertools
 import json
 import math
@@ -21,7 +22,15 @@ from cgmcr2.pretrain.estimators import CLUSTERERS
 from .choices import CompareProtocol
 from .formats import csv_table, markdown_table
 from .image_files import is_image_file, load_input_file
-from .job import NO_TEXT_EMBEDDINGS, Job, JobResult, complete_settings, method_names, text_embeddings
+from .job import (
+    NO_TEXT_EMBEDDINGS,
+    Job,
+    JobResult,
+    check_settings,
+    complete_settings,
+    method_names,
+    text_embeddings,
+)
 from .plotting import COLORS, MARKERS, new_figure, save_figure
 from .runner import run_missing
 
@@ -209,22 +218,28 @@ def compare(
     """
     if seeds < 1:
         raise ValueError(f"The number of seeds is {seeds}; give at least 1.")
+    if not methods:
+        raise ValueError("No method was given; name some, or give 'all'.")
     method_settings = {method: dict(values) for method, values in (settings or {}).items()}
     file = load_input_file(features, labels=labels)
     images = is_image_file(file)
     names = _resolve_methods(methods, method_settings, images=images)
+    if labels != "labels" and file.labels is None:
+        raise ValueError(f"{os.fspath(features)} has no array {labels!r} of labels.")
     folder = Path(folder)
     source = str(Path(features).resolve())
-    request = {"features": source, "shape": list(file.features.shape), "n_clusters": n_clusters, "labels": labels}
-    _claim_folder(folder, {**request, "protocol": protocol})
     skipped = {name: reason for name in names if name in METHODS and (reason := missing_package(METHODS[name]))}
     names = [name for name in names if name not in skipped]
     if "tac" in names and "text" not in method_settings.get("tac", {}) and text_embeddings(source) is None:
         skipped["tac"] = NO_TEXT_EMBEDDINGS
         names.remove("tac")
-    n = len(file.rows("all" if protocol == "all" else "train")) or file.features.shape[0]
-    D = math.prod(file.features.shape[1:])
+    shape = list(file.features.shape)
+    n, D = len(file.rows("all" if protocol == "all" else "train")) or shape[0], math.prod(shape[1:])
     del file  # each run loads the file itself
+    if not 1 <= n_clusters <= n:
+        raise ValueError(
+            f"The number of clusters must be from 1 to the number of fitted rows, {n:,}, not {n_clusters}."
+        )
     jobs = [
         Job(
             source,
@@ -239,6 +254,13 @@ def compare(
         for seed in range(seeds)
         for method in names
     ]
+    for job in jobs[: len(names)]:
+        try:
+            check_settings(job, n, D)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{job.method}: {error}") from None
+    request = {"features": source, "shape": shape, "n_clusters": n_clusters, "labels": labels, "protocol": protocol}
+    _claim_folder(folder, request)
     complete = [(job, complete_settings(job, n, D)) for job in jobs]
     results = run_missing(complete, folder, limit=limit, in_process=in_process, progress=progress)
     return Comparison(folder, [results[job.key] for job in jobs], skipped)
@@ -257,19 +279,31 @@ def _resolve_methods(methods: Sequence[str], settings: Mapping[str, Any], *, ima
     names = method_names()
     for name in (*methods, *settings):
         if name not in names and name != "all":
-            raise ValueError(f"There is no method named {name!r}; choose from all, {', '.join(names)}.")
+            similar = difflib.get_close_matches(name.lower(), names, n=1)
+            hint = f"did you mean {similar[0]!r}?" if similar else f"choose from all, {', '.join(names)}."
+            raise ValueError(f"There is no method named {name!r}; {hint}")
+        if name in CLUSTERERS and not images:
+            raise ValueError(f"{name} clusters images, but the file has features; give an .npz with 'images'.")
     excluded = ("paper", "reference") if images else ("paper", "reference", *CLUSTERERS)
     default = [name for name in names if name not in excluded]
-    return list(dict.fromkeys(method for name in methods for method in (default if name == "all" else [name])))
+    chosen = list(dict.fromkeys(method for name in methods for method in (default if name == "all" else [name])))
+    for name in settings:
+        if name not in chosen:
+            raise ValueError(f"There are settings of {name}, which is not compared; add it to the methods.")
+    return chosen
 
 
 def _claim_folder(folder: Path, request: dict[str, Any]) -> None:
     """Record the request in a new folder, or check that an existing folder belongs to the same request."""
     path = folder / "compare.json"
     if path.exists():
-        if json.loads(path.read_text(encoding="utf-8")) != request:
+        old = json.loads(path.read_text(encoding="utf-8"))
+        changes = [
+            f"{name} was {old.get(name)}, is {value} now" for name, value in request.items() if old.get(name) != value
+        ]
+        if changes:
             raise ValueError(
-                f"{folder} holds a comparison of other features, clusters, labels or protocol; choose another folder."
+                f"{folder} holds another comparison ({'; '.join(changes)}); choose another folder, or delete it."
             )
     elif folder.exists() and any(path.name != "features" for path in folder.iterdir()):  # embeddings of the command
         raise ValueError(f"{folder} is not empty and holds no comparison; choose a new folder.")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cgmcr2.features.npy import npz_names, read_npz
-from cgmcr2.features.sources import FeatureFile, load_feature_file, read_rows
+from cgmcr2.features.sources import FeatureFile, is_features, load_feature_file, read_rows
 
 
 def has_images(path: str | os.PathLike[str]) -> bool:
@@ -21,8 +21,15 @@ def has_images(path: str | os.PathLike[str]) -> bool:
 def load_input_file(path: str | os.PathLike[str], *, labels: str = "labels") -> FeatureFile:
     """Load a feature file, or an .npz with ``images`` uint8 (n, size, size, 3) in place of ``features``."""
     if not has_images(path):
+        if Path(path).is_dir() and not is_features(path):
+            raise ValueError(
+                f"{os.fspath(path)} is no feature store; make one with cgmcr2 embed, or give an .npz with 'images', of "
+                "which methods take the pixels."
+            )
         return load_feature_file(path, labels=labels)
     names = npz_names(path)
+    if "features" in names:
+        raise ValueError(f"{os.fspath(path)} has both 'images' and 'features'; give two files, and compare each.")
     arrays = read_npz(path, [name for name in ("images", labels, "split") if name in names])
     images = arrays["images"]
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:

@@ -168,19 +168,26 @@ def complete_settings(job: Job, n: int, D: int) -> dict[str, Any]:
     They identify a finished run: if a default changes, the run is repeated.
     """
     try:
-        if job.method in PRESETS:
-            resolved = dataclasses.asdict(_resolve(job, (n, D), job.settings))
-            settings = {"preset": job.method, "n_clusters": job.n_clusters, **resolved}
-        else:
-            model = _make_model(job)
-            settings = model.get_params()
-            if job.method in CLUSTERERS:
-                settings["training"] = model.training_settings()
+        settings = check_settings(job, n, D)
     except (TypeError, ValueError):  # invalid settings are reported by the run
         settings = job.settings
     plain = {name: value for name, value in settings.items() if not isinstance(value, np.ndarray)}
     values: dict[str, Any] = json.loads(json.dumps(plain, default=str))
     return values
+
+
+def check_settings(job: Job, n: int, D: int) -> dict[str, Any]:
+    """Return all settings of the method for n rows of width D; unknown or invalid ones raise an error."""
+    if "n_clusters" in job.settings:
+        raise ValueError(f"The number of clusters is the same for all methods; leave out {job.method}.n_clusters.")
+    if job.method in PRESETS:
+        resolved = dataclasses.asdict(_resolve(job, (n, D), job.settings))
+        return {"preset": job.method, "n_clusters": job.n_clusters, **resolved}
+    model = _make_model(job)
+    settings: dict[str, Any] = model.get_params()
+    if job.method in CLUSTERERS:
+        settings["training"] = model.training_settings()
+    return settings
 
 
 def text_embeddings(features: str) -> npt.NDArray[Any] | None:
