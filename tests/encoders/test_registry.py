@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cgmcr2.encoders import hub, list_encoders, load_encoder, register_encoder, registry
+from cgmcr2.encoders import absolute_name, hub, list_encoders, load_encoder, register_encoder, registry
 
 
 class Mean:
@@ -130,3 +130,19 @@ def test_listing_does_not_import_torch() -> None:
     code = "import sys, cgmcr2.encoders as e; e.list_encoders(); print({'torch', 'transformers'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "set()"
+
+
+def test_absolute_names_load_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "encoder").mkdir()
+    (tmp_path / "a.pth").touch()
+    assert absolute_name("encoder/") == str(tmp_path / "encoder")
+    assert absolute_name("moco:a.pth?views=2 + bundled") == f"moco:{tmp_path / 'a.pth'}?views=2 + bundled"
+    for name in ("bundled?size=160", "dinov2-small", "missing/"):
+        assert absolute_name(name) == name
+
+
+def test_an_unfinished_training_is_not_an_encoder(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint.safetensors").touch()
+    with pytest.raises(ValueError, match="unfinished training; repeat its cgmcr2 pretrain command"):
+        load_encoder(tmp_path)

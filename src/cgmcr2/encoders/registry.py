@@ -19,6 +19,7 @@ Factory = Callable[..., Encoder]
 
 _CHECKPOINT_SUFFIXES = {".pth", ".pt", ".tar", ".ckpt", ".bin", ".safetensors"}
 PRETRAINED_CONFIG = "encoder.json"  # in a folder of cgmcr2 pretrain
+PRETRAINED_CHECKPOINT = "checkpoint.safetensors"  # there, until the training has finished
 SEPARATOR = " + "  # between the names of several encoders or feature files
 _OPTIONS = re.compile(r"\w+=[^&]*(&\w+=[^&]*)*")
 
@@ -75,11 +76,9 @@ def load_encoder(name_or_path: str | Path, **options: Any) -> Encoder:
         from cgmcr2.encoders.combined import CombinedEncoder
 
         return CombinedEncoder([load_encoder(part, **options) for part in text.split(SEPARATOR)])
-    name, _, query = text.rpartition("?")
-    if name and _OPTIONS.fullmatch(query):
+    name, query = _split_options(text)
+    if query:
         options = dict(_parse_option(option) for option in query.split("&")) | options
-    else:
-        name = text
     kind, colon, argument = name.partition(":")
     if name in _ENTRIES and not colon:
         return _build(name, _ENTRIES[name].factory(), (), options)
@@ -98,9 +97,23 @@ def add_option(name: str, key: str, value: object) -> str:
     """
     if SEPARATOR in name and not Path(name).exists():
         return SEPARATOR.join(add_option(part, key, value) for part in name.split(SEPARATOR))
-    base, _, query = name.rpartition("?")
-    has_options = bool(base) and _OPTIONS.fullmatch(query) is not None
-    return f"{name}{'&' if has_options else '?'}{key}={value}"
+    return f"{name}{'&' if _split_options(name)[1] else '?'}{key}={value}"
+
+
+def absolute_name(name: str) -> str:
+    """The name of an encoder with absolute paths, so that it can be loaded from any folder.
+
+    >>> absolute_name("bundled?size=160 + clip-vit-b-32")
+    'bundled?size=160 + clip-vit-b-32'
+    """
+    if SEPARATOR in name and not Path(name).exists():
+        return SEPARATOR.join(absolute_name(part) for part in name.split(SEPARATOR))
+    path, options = _split_options(name)
+    kind, colon, argument = path.partition(":")
+    prefix, path = (kind + colon, argument) if colon and f"{kind}:" in _ENTRIES else ("", path)
+    if path in _ENTRIES or not path or not Path(path).exists():
+        return name
+    return f"{prefix}{Path(path).resolve()}" + (f"?{options}" if options else "")
 
 
 def register_encoder(
@@ -170,9 +183,12 @@ def _build(name: str, factory: Factory, arguments: tuple[str, ...], options: dic
 
 def _factory_for_path(name: str) -> Factory:
     path = Path(name)
+    if (path / PRETRAINED_CONFIG).is_file():
+        return _lazy("pretrained", "PretrainedEncoder")()
+    if (path / PRETRAINED_CHECKPOINT).is_file():
+        raise ValueError(f"{name} holds an unfinished training; repeat its cgmcr2 pretrain command to finish it.")
     if path.is_dir():
-        is_pretrained = (path / PRETRAINED_CONFIG).is_file()
-        return _lazy("pretrained", "PretrainedEncoder")() if is_pretrained else _lazy("vit", "VitEncoder")()
+        return _lazy("vit", "VitEncoder")()
     if path.is_file() and path.suffix == ".onnx":
         return _lazy("onnx", "OnnxEncoder")()
     if path.is_file() and path.suffix in _CHECKPOINT_SUFFIXES:
@@ -187,6 +203,16 @@ def _factory_for_path(name: str) -> Factory:
     names = " or ".join(map(_display_name, matches))
     suggestion = f"did you mean {names}?" if matches else f"the default is {next(iter(_ENTRIES))}."
     raise ValueError(f"There is no encoder {name!r}: {suggestion} Run 'cgmcr2 encoders' to list them.")
+
+
+def _split_options(text: str) -> tuple[str, str]:
+    """The name of an encoder, and its options or an empty text.
+
+    >>> _split_options("bundled?size=160&views=2")
+    ('bundled', 'size=160&views=2')
+    """
+    name, _, query = text.rpartition("?")
+    return (name, query) if name and _OPTIONS.fullmatch(query) else (text, "")
 
 
 def _parse_option(option: str) -> tuple[str, Any]:

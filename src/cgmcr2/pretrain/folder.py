@@ -60,7 +60,8 @@ def pretrain_images(
         "precision": precision,
     }
     if (folder / PRETRAINED_CONFIG).exists():
-        check_identity(folder, read_pretrained_config(folder).training, request)
+        earlier = {"backbone": "ResNet18", "precision": "auto", **read_pretrained_config(folder).training}
+        check_identity(folder, earlier, request)
         return None
     group.on_first(lambda: folder.mkdir(parents=True, exist_ok=True))
     images = load_images(catalog, settings.size, folder, progress=progress, group=group)

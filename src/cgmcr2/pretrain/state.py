@@ -7,12 +7,13 @@ import dataclasses
 import torch
 
 from cgmcr2._optim import SGD, Adam
+from cgmcr2.encoders.registry import PRETRAINED_CHECKPOINT
 from cgmcr2.training.state_file import StateFiles, load_optimizer, optimizer_tensors
 
 from .method import Method
 from .settings import Settings
 
-CHECKPOINT = "checkpoint.safetensors"
+CHECKPOINT = PRETRAINED_CHECKPOINT
 PROGRESS = ("step", "spread", "skipped", "metrics")  # fields of the state that are no tensors
 
 

@@ -20,6 +20,7 @@ from cgmcr2.clustering.io import default_name
 from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, write_choice
 from cgmcr2.datasets import open_images, save_labels
 from cgmcr2.distributed import Group, process_group
+from cgmcr2.encoders import absolute_name
 from cgmcr2.estimator import CgMCR2
 from cgmcr2.evaluation import Protocol
 from cgmcr2.features import FeatureStore
@@ -126,7 +127,7 @@ def fit_images(
 
     The processes that ``torchrun`` started train together; the first one does everything else. All must see the folder.
     """
-    run = RunFolder(folder)
+    run, encoder = RunFolder(folder), absolute_name(encoder)
     catalog: Catalog | None = None  # in the first process only
     make_wish = wish_maker(names, text, run, encoder)
     prepare_wish(model, names)

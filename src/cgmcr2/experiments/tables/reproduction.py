@@ -15,7 +15,14 @@ from cgmcr2._files import write_text
 from cgmcr2.experiments.choices import LabelSource, TableProtocol
 from cgmcr2.experiments.dataset_features import DatasetFeatures, FeatureLookup, select_datasets
 from cgmcr2.experiments.from_images import Pretraining, label_array, stored_name
-from cgmcr2.experiments.job import NO_TEXT_EMBEDDINGS, Job, JobResult, complete_settings, text_embeddings
+from cgmcr2.experiments.job import (
+    NO_TEXT_EMBEDDINGS,
+    Job,
+    JobResult,
+    complete_settings,
+    method_names,
+    text_embeddings,
+)
 from cgmcr2.experiments.overrides import (
     QUICK_BASELINE_SETTINGS,
     QUICK_IMAGE_SETTINGS,
@@ -27,6 +34,7 @@ from cgmcr2.experiments.overrides import (
 )
 from cgmcr2.experiments.runner import run_missing
 from cgmcr2.pretrain.estimators import CLUSTERERS
+from cgmcr2.pretrain.registry import MethodName, resolve
 
 from .cells import COST, TableCell, cost_cells, score_cells
 from .definition import PaperTable, TableRow
@@ -132,13 +140,19 @@ def reproduce_table(
     n_seeds = table.seeds if seeds is None else seeds
     if n_seeds < 1:
         raise ValueError(f"The number of seeds is {n_seeds}; give at least 1.")
+    if rows is not None and rows < 1:
+        raise ValueError(f"The number of rows is {rows}; give at least 1.")
     folder = Path(folder)
     check_output_folder(folder)
     method_settings = settings or {}
+    for method in method_settings:
+        if method not in (*method_names(), *get_args(MethodName)):
+            raise ValueError(f"There is no method named {method!r}; choose from {', '.join(method_names())}.")
     max_rows = rows or (QUICK_ROWS if quick else 0)
     pretraining = None
     if table.pretrain:
         overrides = {**(QUICK_IMAGE_SETTINGS if quick else {}), **method_settings.get(table.pretrain, {})}
+        resolve(table.pretrain, overrides)  # check the settings before images are read
         encoders = folder / "encoders"
         pretraining = Pretraining(
             table.pretrain, Path(features), encoders, overrides, max_rows, data, download, progress
