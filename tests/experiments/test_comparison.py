@@ -94,17 +94,19 @@ def test_a_changed_default_repeats_the_run(split_file: Path, tmp_path: Path, cap
         caplog.clear()
         methods = ["k-means", "spherical-k-means"]
         compare(split_file, 3, tmp_path / "out", methods=methods, seeds=1, in_process=True)
-        return [message.partition(",")[0] for message in caplog.messages]
+        return caplog.messages
 
     with caplog.at_level(logging.INFO):
-        assert run() == ["k-means", "spherical-k-means"]
+        assert [message.partition(",")[0] for message in run()] == ["k-means", "spherical-k-means"]
         log = tmp_path / "out" / "runs.jsonl"
         first, *others = log.read_text().splitlines()
         result = json.loads(first)
         assert result["settings"]["n_init"] == 10  # the default
         result["settings"]["n_init"] = 11
         log.write_text("\n".join([json.dumps(result), *others]) + "\n")
-        assert run() == ["k-means"]
+        reason, result = run()
+        assert reason == "k-means, seed 0 is run again, because settings have changed: n_init was 11, is 10"
+        assert result.startswith("k-means, seed 0: ACC")
 
 
 def test_failed_runs_become_rows_and_are_retried(

@@ -54,7 +54,14 @@ def run_missing(
     if in_process and limit is not None:
         raise ValueError("A time limit needs one process per run; use either limit or in_process, not both.")
     results = read_results(folder)
-    missing = [(job, settings) for job, settings in jobs if not _is_done(results.get(job.key), settings)]
+    missing = []
+    for job, settings in jobs:
+        result = results.get(job.key, {"error": "not run"})
+        changes = _changes(result, settings)
+        if "error" in result or changes:
+            missing.append((job, settings))
+        if "error" not in result and changes:
+            logger.info("%s is run again, because settings have changed: %s", job.description, "; ".join(changes))
     with progress_bar(len(missing), desc="Running", unit="runs", enabled=progress) as bar:
         for job, settings in missing:
             bar.set_description(job.description)
@@ -80,11 +87,13 @@ def read_results(folder: Path) -> dict[str, JobResult]:
     return results
 
 
-def _is_done(result: JobResult | None, settings: dict[str, Any]) -> bool:
-    """Whether the result was obtained with these settings; settings that it does not record are ignored."""
-    if result is None or "error" in result:
-        return False
-    return all(name in settings and settings[name] == value for name, value in result["settings"].items())
+def _changes(result: JobResult, settings: dict[str, Any]) -> list[str]:
+    """The differences of these settings from those of a result; settings that it does not record are ignored."""
+    return [
+        f"{name} was {value}, is {settings.get(name)}"
+        for name, value in result.get("settings", {}).items()
+        if name not in settings or settings[name] != value
+    ]
 
 
 def _run_in_subprocess(job: Job, limit: float | None) -> JobResult:

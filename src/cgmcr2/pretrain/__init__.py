@@ -4,6 +4,7 @@ from .augment import Augmentation, multi_crop
 from .clusterer import ImageClusterer
 from .estimators import CLUSTERERS, make_clusterer
 from .folder import pretrain_images
+from .images import load_images
 from .loop import Pretrained, pretrain
 from .method import Batch, Loss, Method
 from .registry import resolve
@@ -18,6 +19,7 @@ __all__ = [
     "Method",
     "Pretrained",
     "Settings",
+    "load_images",
     "make_clusterer",
     "multi_crop",
     "pretrain",

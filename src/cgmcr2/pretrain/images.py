@@ -37,7 +37,7 @@ def choose_size(catalog: Catalog) -> int:
 def load_images(
     catalog: Catalog,
     size: int,
-    folder: Path,
+    folder: str | os.PathLike[str] = ".",
     *,
     memory: int = MEMORY,
     progress: bool = False,
@@ -56,7 +56,7 @@ def load_images(
             images[count] = pixels
             count += 1
         return images[:count]
-    path = cache_path(folder, catalog, size)
+    path = cache_path(Path(folder), catalog, size)
 
     def write() -> None:
         if path.exists():
