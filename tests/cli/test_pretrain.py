@@ -31,7 +31,7 @@ def test_from_forty_photos_to_clusters(
     encoder = tmp_path / "encoder"
     assert run("pretrain", forty, "-o", encoder, *SMALL) == 0
     captured = capsys.readouterr()
-    assert "Encoder with 16 features, trained in 2 steps" in captured.out
+    assert "Encoder with 16 features, trained on 16 x 16 pixels in 2 steps" in captured.out
     assert "40 images are too few to train a useful encoder" in captured.err
     assert run("pretrain", forty, "-o", encoder, *SMALL, "--json") == 0
     assert json.loads(capsys.readouterr().out)["trained"] is False

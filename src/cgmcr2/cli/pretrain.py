@@ -9,7 +9,7 @@ import typer
 
 from . import choices, options
 from .choices import metavar
-from .output import print_json
+from .output import count, print_json
 from .parameters import parse_setting
 
 EPILOG = """\b
@@ -95,4 +95,5 @@ def pretrain(
     elif trained is None:
         typer.echo(f"The encoder is finished already: {output}")
     else:
-        typer.echo(f"Encoder with {trained.dim} features, trained in {len(trained.history):,} steps: {output}")
+        size, steps = trained.settings.size, count(len(trained.history), "step")
+        typer.echo(f"Encoder with {trained.dim} features, trained on {size} x {size} pixels in {steps}: {output}")
