@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from cgmcr2.encoders.preprocessing import CIFAR_MEAN, CIFAR_STD
 from cgmcr2.pretrain.estimators import CLUSTERERS, make_clusterer
@@ -18,7 +19,7 @@ OPTIONS = {
 }
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*too few to train")
+pytestmark = pytest.mark.filterwarnings("ignore:.*too few to train", "ignore:Only . of . clusters")
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +87,8 @@ def test_imc_swav_predicts_with_the_statistics_of_the_images(images):
         expected = backbone.conv1(pixels).mean((0, 2, 3))
     torch.testing.assert_close(backbone.bn1.running_mean, expected, rtol=1e-3, atol=1e-4)
     assert backbone.bn1.momentum == 0.1
+
+
+def test_a_collapse_is_reported(images):
+    with pytest.warns(ConvergenceWarning, match="Only 1 of 20 clusters of cc are non-empty"):
+        make_clusterer("cc", 20, **TINY).fit(np.zeros_like(images))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
@@ -115,6 +117,14 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.seed_ = seed_from(self.random_state)
         self._fit(images, settings, self.seed_)
         self.labels_ = self._fitted_labels(images)
+        used = len(np.unique(self.labels_))
+        if 2 * used < self.n_clusters:
+            warnings.warn(
+                f"Only {used} of {self.n_clusters} clusters of {self.name} are non-empty: they have collapsed; train "
+                "longer, or with a lower learning rate.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def predict(self, images: Images) -> npt.NDArray[np.int64]:
