@@ -79,3 +79,9 @@ def test_damaged_weights_are_one_sentence(npz: Path, tmp_path: Path) -> None:
     (tmp_path / "encoder.safetensors").write_bytes(b"rubbish")
     with pytest.raises(ValueError, match="does not hold the weights of the encoder"):
         load_encoder(tmp_path)
+
+
+def test_a_folder_with_other_files_is_refused(npz: Path, tmp_path: Path) -> None:
+    (tmp_path / "photo.png").touch()
+    with pytest.raises(ValueError, match=r"holds other files than a training run \(photo.png\); choose a new folder"):
+        pretrain_images(npz, tmp_path, "moco-v2", {"size": 16, "width": 8, "epochs": 1})

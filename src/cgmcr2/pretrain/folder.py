@@ -21,6 +21,8 @@ from .loop import Pretrained, backbone_name, pretrain
 from .registry import resolve
 from .state import CHECKPOINT
 
+UNFINISHED = (CHECKPOINT, "metrics.jsonl", "model.safetensors")  # files of an unfinished training
+
 
 def pretrain_images(
     source: str | os.PathLike[str] | Catalog,
@@ -63,6 +65,7 @@ def pretrain_images(
         earlier = {"backbone": "ResNet18", "precision": "auto", **read_pretrained_config(folder).training}
         check_identity(folder, earlier, request)
         return None
+    group.on_first(lambda: _check_folder(folder))
     group.on_first(lambda: folder.mkdir(parents=True, exist_ok=True))
     images = load_images(catalog, settings.size, folder, progress=progress, group=group)
     trained = pretrain(
@@ -82,6 +85,14 @@ def pretrain_images(
         save_encoder(trained, folder, request)
         cache_path(folder, catalog, settings.size).unlink(missing_ok=True)
     return trained
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder with files of others than an unfinished training."""
+    names = [path.name for path in folder.iterdir()] if folder.exists() else []
+    others = [name for name in names if name not in UNFINISHED and not name.startswith(("images-", "."))]
+    if others:
+        raise ValueError(f"{folder} holds other files than a training run ({others[0]}); choose a new folder.")
 
 
 def save_encoder(trained: Pretrained, folder: Path, training: dict[str, Any]) -> None:
