@@ -22,8 +22,7 @@ from cgmcr2.model import unit_spaces
 
 Int64 = npt.NDArray[np.int64]
 
-VIEW_ROWS = 20_000  # rows that the covariance is estimated from
-MIN_VARIANCE = 1e-12  # of a component, relative to the first; less is rounding error of float32
+VIEW_ROWS = 10_000  # rows that the covariance is estimated from
 CHUNK_ROWS = 20_000  # rows that neighbours are searched among: the cost stays linear in n
 
 
@@ -77,52 +76,32 @@ def linear_views(
     p = min(p, U.shape[1], max(len(U) // 2, min(2, len(U))))  # smaller components of few rows are noise
     mean = U.mean(0)
     U = U - mean
-    covariance = _Covariance(U)
-    scale = 1 / (covariance.variance + covariance.variance.mean() + 1e-12).sqrt()
+    variance = U.square().mean(0)
     matrices = []
-    for scaling, whiten in ((scale, False), (torch.ones_like(scale), True)):
-        w, V = covariance.leading(scaling, p)
-        V = V * V.gather(0, V.abs().argmax(0, keepdim=True)).sign()  # fix the sign, which eigh leaves arbitrary
-        stretch = 1 / (w + w.mean() + 1e-12).sqrt() if whiten else torch.ones_like(w)
-        matrix = scaling[:, None] * V * stretch
-        power = (matrix * (covariance @ matrix)).sum()  # mean squared length of a mapped row
-        matrices.append((matrix * (p / power.clamp_min(1e-12)).sqrt()).float())
+    for scale, whiten in (((variance + variance.mean() + 1e-12).rsqrt(), False), (torch.ones_like(variance), True)):
+        w, V = principal_components(U * scale, p)
+        matrix = scale[:, None] * V * ((w + w.mean() + 1e-12).rsqrt() if whiten else 1)
+        power = (U @ matrix).square().mean()
+        matrices.append(matrix / power.clamp_min(1e-12).sqrt())
     standard, white = matrices
     return Views(mean, standard, white, columns, spaces)
 
 
-class _Covariance:
-    """The covariance ``C = U'U / n (D, D)`` of centred rows ``U (n, D)``, never formed if n < D."""
+def principal_components(X: Tensor, p: int) -> tuple[Tensor, Tensor]:
+    """The p largest eigenvalues (p,) of ``X'X / n`` for ``X (n, D)``, descending, and their eigenvectors (D, p).
 
-    def __init__(self, U: Tensor) -> None:
-        n, D = U.shape
-        self.few = n < D
-        self.rows = U.double() if self.few else U
-        self.matrix = torch.empty(0) if self.few else (U.T @ U).double() / n
-        self.variance = self.rows.square().mean(0) if self.few else self.matrix.diagonal()
-
-    def __matmul__(self, M: Tensor) -> Tensor:
-        return self.rows.T @ (self.rows @ M) / len(self.rows) if self.few else self.matrix @ M
-
-    def leading(self, scaling: Tensor, p: int) -> tuple[Tensor, Tensor]:
-        """The p largest eigenvalues (p,) of ``diag(scaling) C diag(scaling)``, descending, and eigenvectors (D, p).
-
-        With n < D, they come from the (n, n) Gram matrix of the rows, and components of zero variance are zero.
-        """
-        if not self.few:
-            return _leading(self.matrix * scaling[:, None] * scaling, p)
-        X = self.rows * scaling
-        w, Q = _leading(X @ X.T / len(X), p)
-        w = torch.where(w > MIN_VARIANCE * w[0], w, 0)
-        return w, X.T @ (Q * torch.where(w > 0, (len(X) * w).rsqrt(), 0))
-
-
-def _leading(C: Tensor, p: int) -> tuple[Tensor, Tensor]:
-    """The p largest eigenvalues (p,) of ``C (m, m)``, descending and at least 0, and their eigenvectors (m, p)."""
+    With n < D, they come from the (n, n) matrix XX'; eigenvectors of the eigenvalue 0 are then about 0.
+    """
+    n, few = len(X), len(X) < X.shape[1]
+    C = (X @ X.T if few else X.T @ X).double() / n
     with blas_threads(len(C)):
-        leading = scipy.linalg.eigh(C.numpy(), subset_by_index=[len(C) - p, len(C) - 1])  # ascending
-    w, V = (torch.from_numpy(part).flip(-1) for part in leading)
-    return w.clamp_min(0), V
+        ascending = scipy.linalg.eigh(C.numpy(), subset_by_index=[len(C) - p, len(C) - 1])
+    w, V = (torch.from_numpy(part).flip(-1).float() for part in ascending)
+    w = w.clamp_min(0)
+    if few:
+        V = X.T @ V / (n * w.clamp_min(1e-6 * w[0] + 1e-12)).sqrt()
+    V = V * V.gather(0, V.abs().argmax(0, keepdim=True)).sign()  # fix the sign, which eigh leaves arbitrary
+    return w, V
 
 
 @torch.no_grad()
