@@ -4,6 +4,7 @@
     python benchmarks/what_adds_what.py FOLDER --imbalance 10 --methods k-means spectral consensus auto
     python benchmarks/what_adds_what.py FOLDER --dominant --methods k-means consensus
     python benchmarks/what_adds_what.py FOLDER --rows 50 --methods k-means auto --seeds 10
+    python benchmarks/what_adds_what.py FOLDER --methods paper reference --width 1024
 
 FOLDER holds feature files with ``features``, ``labels`` and ``split`` (0: fitted, 1: evaluated); ``digits`` is always
 available. Every line is one fit, as JSON.
@@ -11,7 +12,8 @@ available. Every line is one fit, as JSON.
 ``--imbalance 10`` keeps rows so that the class sizes fall geometrically, the largest ten times the smallest, in both
 splits. ``--dominant`` keeps one class and as many rows of all others. ``--rows`` fits that many rows, of at most a
 fifth as many classes, and evaluates all unseen rows of those classes. Classes and rows are drawn anew for each seed.
-``spectral`` is scikit-learn's on the ten nearest neighbours of the evaluated rows themselves.
+``spectral`` is scikit-learn's on the ten nearest neighbours of the evaluated rows themselves. ``--width`` is the number
+of hidden units of ``paper`` and ``reference``, 4096 by default.
 """
 
 from __future__ import annotations
@@ -167,7 +169,10 @@ def main() -> None:
     parser.add_argument("--imbalance", type=float, default=1, help="largest over smallest class size")
     parser.add_argument("--dominant", action="store_true", help="one class has half of all rows")
     parser.add_argument("--rows", type=int, default=0, help="number of rows to fit; default: all")
+    parser.add_argument("--width", type=int, default=4096, help="hidden units of paper and reference")
     arguments = parser.parse_args()
+    width = {"hidden_dim": arguments.width}
+    methods = METHODS | {name: network(preset=name, settings=width) for name in ("paper", "reference")}
     for seed in range(arguments.seeds):
         for name in arguments.sets:
             X, y, X_new, y_new = load(arguments.folder, name)
@@ -177,7 +182,7 @@ def main() -> None:
             X, y, X_new, y_new = X[rows], y[rows], X_new[rows_new], y_new[rows_new]
             for method in arguments.methods:
                 start = time.process_time()
-                labels = METHODS[method](X, X_new, len(np.unique(y)), seed)
+                labels = methods[method](X, X_new, len(np.unique(y)), seed)
                 record = {
                     "set": name,
                     "method": method,
