@@ -38,6 +38,7 @@ from cgmcr2 import CgMCR2
 from cgmcr2.consensus import ConsensusClustering
 from cgmcr2.evaluation import clustering_accuracy
 from cgmcr2.objectives import CgMCR2Objective
+from cgmcr2.training.guide import ConsensusGuide
 
 Array = np.ndarray[Any, Any]
 ROWS = {"cifar10-efficientnet-lite0": (6_000, 2_000), "cifar100-efficientnet-lite0": (6_000, 2_000)}
@@ -45,17 +46,26 @@ ROWS = {"cifar10-efficientnet-lite0": (6_000, 2_000), "cifar100-efficientnet-lit
 
 @contextmanager
 def without(**terms: bool) -> Iterator[None]:
-    """Train without terms of the objective, such as ``use_cut=False``."""
-    forward = CgMCR2Objective.forward
+    """Train without terms of the objective, such as ``use_cut=False``.
+
+    Without any term, the cross-entropy keeps its weight after the warm-up.
+    """
+    forward, guide = CgMCR2Objective.forward, ConsensusGuide.__call__
 
     def reduced(self: CgMCR2Objective, *arguments: Any, **keywords: Any) -> Any:
         return forward(self, *arguments, **{**keywords, **terms})
 
+    def constant(self: ConsensusGuide, logits: Any, rows: Any, step: int) -> Any:
+        return guide(self, logits, rows, 0)
+
     CgMCR2Objective.forward = reduced  # type: ignore[method-assign]
+    if len(terms) == 3:
+        ConsensusGuide.__call__ = constant  # type: ignore[method-assign]
     try:
         yield
     finally:
         CgMCR2Objective.forward = forward  # type: ignore[method-assign]
+        ConsensusGuide.__call__ = guide  # type: ignore[method-assign]
 
 
 def kmeans(X: Array, X_new: Array, k: int, seed: int) -> Array:

@@ -24,26 +24,21 @@ def state(settings: Settings, seed: int = 0) -> TrainingState:
 
 
 def test_a_state_round_trips(small: Settings, tmp_path: Path) -> None:
-    settings = dataclasses.replace(small, ema=0.9)
-    identity: dict[str, Any] = {"settings": dataclasses.asdict(settings), "seed": 0}
-    saved = state(settings)
+    identity: dict[str, Any] = {"settings": dataclasses.asdict(small), "seed": 0}
+    saved = state(small)
     loss = sum(parameter.square().sum() for parameter in saved.network.parameters())
     loss.backward()  # type: ignore[union-attr]
     saved.optimizer.step()
-    assert saved.average is not None
-    saved.average.update()
     saved.step, saved.revivals, saved.objective.gamma = 7, 2, 20.0
     Checkpoints(tmp_path, identity).save(saved)
 
-    restored = state(settings, seed=1)
+    restored = state(small, seed=1)
     Checkpoints(tmp_path, identity).restore(restored)
     assert (restored.step, restored.revivals, restored.objective.gamma) == (7, 2, 20.0)
     for a, b in zip(saved.network.state_dict().values(), restored.network.state_dict().values(), strict=True):
         assert torch.equal(a, b)
     for a, b in zip(saved.network.parameters(), restored.network.parameters(), strict=True):
         assert torch.equal(saved.optimizer.state[a]["exp_avg_sq"], restored.optimizer.state[b]["exp_avg_sq"])
-    assert restored.average is not None
-    assert int(restored.average.n_averaged) == 1
 
 
 def test_without_a_folder_nothing_is_kept(small: Settings) -> None:

@@ -54,7 +54,7 @@ def without_times(history: list[Record]) -> list[Record]:
         {"cluster_module": "k-means", "n_heads": 1},
         {"cluster_module": "spectral", "n_heads": 1, "objective": "released"},
         {"cluster_module": "ensc", "n_heads": 1, "warmup_epochs": 12, "finetune_epochs": 3},
-        {"projection": 6, "neighbours": 5, "graph": "whole", "consensus_weight": 2.0, "ema": 0.9},
+        {"projection": 6, "neighbours": 5, "graph": "whole", "consensus_weight": 2.0},
         {"neighbours": 5},
     ],
     ids=str,
@@ -89,7 +89,7 @@ def test_the_callers_random_state_is_left_alone(X: Array, small: Settings) -> No
     assert torch.equal(torch.rand(1), expected)
 
 
-@pytest.mark.parametrize("change", [{}, {"ema": 0.9, "warmup_epochs": 4.5}], ids=str)
+@pytest.mark.parametrize("change", [{}, {"warmup_epochs": 4.5}], ids=str)
 def test_on_epoch_gets_the_network_that_training_would_return(
     X: Array, change: dict[str, Any], small: Settings
 ) -> None:
@@ -122,7 +122,6 @@ def test_a_resumed_training_equals_an_uninterrupted_one(
         neighbours=3,
         consensus_weight=1.0,
         projection=4,
-        ema=0.9,
     )
     whole = train(X, 3, settings, folder=tmp_path / "whole")
 

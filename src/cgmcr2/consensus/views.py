@@ -23,7 +23,7 @@ from cgmcr2.model import unit_spaces
 Int64 = npt.NDArray[np.int64]
 
 VIEW_ROWS = 10_000  # rows that the covariance is estimated from
-CHUNK_ROWS = 20_000  # rows that neighbours are searched among: the cost stays linear in n
+CHUNK_ROWS = 10_000  # rows that neighbours are searched among: the cost stays linear in n
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +111,7 @@ def view_neighbours(
     """(2 * len(views), n, m) the m nearest neighbours of each row by cosine similarity, nearest first, in each view.
 
     With more than ``chunk_rows`` rows, neighbours are searched within random chunks. That keeps the time linear in n
-    and hardly changes the result: among 20,000 rows the tenth neighbour is still close.
+    and hardly changes the result: among 10,000 rows the tenth neighbour is still close.
     """
     n = source.shape[0]
     m = min(m, n - 1)

@@ -33,8 +33,6 @@ class Checkpoints(StateFiles):
         modules = state.modules()
         tensors = {f"modules.{name}": tensor for name, tensor in modules.state_dict().items()}
         tensors |= {f"monitor.{name}": tensor for name, tensor in state.monitor.state().items()}
-        if state.average is not None:
-            tensors |= {f"average.{name}": tensor for name, tensor in state.average.state_dict().items()}
         tensors |= optimizer_tensors(state.optimizer, modules)
         progress = {
             "step": state.step,
@@ -55,14 +53,12 @@ class Checkpoints(StateFiles):
 
 def _restore(state: TrainingState, tensors: Tensors, progress: dict[str, Any]) -> None:
     """Set ``state`` to the tensors and the progress of a checkpoint."""
-    parts: dict[str, Tensors] = {"modules": {}, "monitor": {}, "average": {}, "optimizer": {}}
+    parts: dict[str, Tensors] = {"modules": {}, "monitor": {}, "optimizer": {}}
     for name, tensor in tensors.items():
         part, _, key = name.partition(".")
         parts[part][key] = tensor
     modules = state.modules()
     modules.load_state_dict(parts["modules"])
-    if state.average is not None:
-        state.average.load_state_dict(parts["average"])
     load_optimizer(state.optimizer, modules, parts["optimizer"])
     state.monitor.load(parts["monitor"])
     state.step, state.revivals = progress["step"], progress["revivals"]

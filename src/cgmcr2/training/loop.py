@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import math
@@ -168,7 +169,7 @@ def train(
             last = state.step == schedule.total_steps
             epochs = state.step / schedule.steps_per_epoch
             if on_epoch and (epochs.is_integer() or last):
-                on_epoch(math.ceil(epochs), state.evaluation_network(), state.monitor.best_head())
+                on_epoch(math.ceil(epochs), copy.deepcopy(state.network).eval(), state.monitor.best_head())
 
             stop = group.any(last or interrupt.requested)
             flush = state.step % FLUSH_STEPS == 0
@@ -197,7 +198,7 @@ def train(
             stacklevel=2,
         )
     finished = state.step == schedule.total_steps
-    network = state.finish()
+    network = state.network.eval()
     cluster_module.finish(network, source)
     if not finished:
         warnings.warn(

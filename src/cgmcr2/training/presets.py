@@ -110,7 +110,7 @@ def _auto(n: int, k: int, D: int, given: Mapping[str, Any]) -> dict[str, Any]:
     n = min(n, sample or n)
     batch_size = given.get("batch_size") or min(n, 512)
     epoch = steps_per_epoch(n, batch_size)
-    steps = max(150, math.ceil(7 * n / batch_size))  # at least seven epochs
+    steps = max(150, math.ceil(5 * n / batch_size))  # at least five epochs; seven are no better
     return {
         "hidden_dim": 256 if k < 100 else 512,  # 256 units underfit hundreds of clusters
         "projection": min(256, D),  # 128 components lose on CIFAR-10 and Pets
@@ -120,7 +120,6 @@ def _auto(n: int, k: int, D: int, given: Mapping[str, Any]) -> dict[str, Any]:
         "neighbours": neighbourhood(n, k),
         "consensus_weight": float(k),  # the cut is a sum over the k clusters
         "membership": "softmax",
-        "ema": 0.97,
         "sample": sample,
         "batch_size": batch_size,
         "warmup_epochs": 0.4 * steps / epoch,

@@ -42,13 +42,12 @@ class Settings:
     cluster_module: ClusterModuleName = "head"  # what assigns clusters in a step; all but "head" are ablations
     cut_in_finetuning: bool = True  # the paper's ablation switches the cut off in fine-tuning
     graph: GraphName = "batch"  # affinity of each batch's Z, or neighbour graph of the whole data set
-    consensus_weight: float = 0.0  # initial weight of the cross-entropy to the consensus partition; 0 disables it
+    consensus_weight: float = 0.0  # weight of the cross-entropy to the consensus partition; falls to 0 in the warm-up
 
     # Batches and optimisation
     sample: int = 0  # largest number of training rows, drawn at random; 0 uses all rows
     batch_size: int = 512  # rows per step
     neighbours: int = 0  # half of each batch are random ones of this many nearest neighbours; 0 disables it
-    ema: float = 0.0  # decay of the exponential moving average of the weights; 0 disables it
     warmup_epochs: float = 10  # T1: epochs of -R + Lncut
     finetune_epochs: float = 10  # T2: epochs of -R + Rc + Lncut
     lr: float = 1e-4  # learning rate of Adam
@@ -68,8 +67,7 @@ class Settings:
         for name in ("sample", "neighbours", "projection"):
             self._require(name, getattr(self, name) >= 0, "at least 0")
         self._require("batch_size", self.batch_size >= 2, "at least 2, because BatchNorm needs more than one row")
-        for name in ("ema", "bn_momentum"):
-            self._require(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
+        self._require("bn_momentum", 0 <= self.bn_momentum < 1, "at least 0 and below 1")
         if self.graph == "whole" and not self.neighbours:
             raise ValueError("graph='whole' needs neighbours, the number of edges of each row; give at least 1.")
         if self.cluster_module != "head" and (self.n_heads > 1 or self.consensus_weight):
@@ -79,6 +77,11 @@ class Settings:
             )
         if self.warmup_epochs + self.finetune_epochs == 0:
             raise ValueError("warmup_epochs and finetune_epochs are both 0; at least one must be above 0.")
+        if self.consensus_weight and not self.warmup_epochs:
+            raise ValueError(
+                "The consensus partition is learned in the warm-up, but warmup_epochs is 0; give more, or set "
+                "consensus_weight to 0."
+            )
 
     def _require(self, name: str, holds: bool, needed: str) -> None:
         if not holds:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from cgmcr2._optim import Adam
 from cgmcr2.model import Network, NetworkConfig
 from cgmcr2.objectives import CgMCR2Objective, ReleasedObjective
 
-from .average import WeightAverage
 from .monitor import Monitor
 from .precompute import Precomputed
 from .settings import Settings
@@ -20,12 +18,11 @@ from .settings import Settings
 
 @dataclasses.dataclass
 class TrainingState:
-    """Network, objective, optimizer, average of the weights and running statistics after ``step`` steps."""
+    """Network, objective, optimizer and running statistics after ``step`` steps."""
 
     network: Network
     objective: CgMCR2Objective | ReleasedObjective
     optimizer: torch.optim.Adam
-    average: WeightAverage | None  # exponential moving average of the weights
     monitor: Monitor
     step: int = 0
     revivals: int = 0  # how often collapsed cluster heads were reinitialised
@@ -56,30 +53,11 @@ class TrainingState:
             weight_decay=settings.weight_decay,
             fused=device.type != "mps",
         )
-        average = WeightAverage(network, settings.ema) if settings.ema else None
-        return cls(network, objective, optimizer, average, Monitor(settings.n_heads, k, device))
+        return cls(network, objective, optimizer, Monitor(settings.n_heads, k, device))
 
     def modules(self) -> nn.ModuleDict:
         """The trained modules; a checkpoint holds their tensors and the optimizer's."""
         return nn.ModuleDict({"network": self.network, "objective": self.objective})
-
-    def evaluation_network(self) -> Network:
-        """A copy of the network in evaluation mode, with averaged weights if there is an average."""
-        network = copy.deepcopy(self.network)
-        network.load_state_dict(self._averaged_weights())
-        return network.eval()
-
-    def finish(self) -> Network:
-        """The network itself in evaluation mode, with averaged weights if there is an average."""
-        self.network.load_state_dict(self._averaged_weights())
-        return self.network.eval()
-
-    def _averaged_weights(self) -> dict[str, Tensor]:
-        weights = self.network.state_dict()
-        if self.average is not None and self.average.n_averaged > 0:
-            averaged = self.average.module.state_dict()
-            weights |= {name: tensor for name, tensor in averaged.items() if tensor.is_floating_point()}
-        return weights
 
 
 def _network_config(settings: Settings, spaces: tuple[int, ...], k: int) -> NetworkConfig:

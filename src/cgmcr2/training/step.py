@@ -20,8 +20,6 @@ from .schedule import Schedule
 from .settings import Settings
 from .state import TrainingState
 
-AVERAGE_FROM_STEP = 20  # earlier weights are too far from the final ones
-
 
 @dataclasses.dataclass
 class TrainingStep:
@@ -65,8 +63,6 @@ class TrainingStep:
         finite = _backward(loss, Z, logits)
         self.group.sum_gradients(state.network.parameters())
         _update(state.optimizer, lr, finite)
-        if state.average is not None and step >= AVERAGE_FROM_STEP:
-            state.average.update()
 
         values = (terms.total + guide, *terms[1:5], guide)  # in the order of monitor.NAMES
         metrics = torch.stack([value.detach().expand(settings.n_heads) for value in values])
