@@ -63,8 +63,8 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         Number of clusters, at most the number of rows. "auto" chooses it from the data.
     preset : {"auto", "paper", "reference"}, default="auto"
         Preset of the training settings. ``auto`` derives them from the size of the data; it trains on a sample of at
-        most 20,000 rows (or 100 per cluster) and adds to the loss the cross-entropy to a consensus of k-means
-        partitions, see ``ConsensusClustering``. ``paper`` is the published algorithm with the paper's settings,
+        most 20,000 rows (or 100 per cluster) and starts from a consensus of k-means partitions, see
+        ``ConsensusClustering``. ``paper`` is the published algorithm with the paper's settings,
         ``reference`` reproduces the authors' released code.
     random_state : int, RandomState or None, default=0
         Random seed. Results are reproducible on the same machine.
