@@ -176,6 +176,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=["digits"])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--imbalance", type=float, default=1, help="largest over smallest class size")
     parser.add_argument("--dominant", action="store_true", help="one class has half of all rows")
     parser.add_argument("--rows", type=int, default=0, help="number of rows to fit; default: all")
@@ -183,7 +184,7 @@ def main() -> None:
     arguments = parser.parse_args()
     width = {"hidden_dim": arguments.width}
     methods = METHODS | {name: network(preset=name, settings=width) for name in ("paper", "reference")}
-    for seed in range(arguments.seeds):
+    for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
         for name in arguments.sets:
             X, y, X_new, y_new = load(arguments.folder, name)
             rows, rows_new = draw(y, y_new, arguments, seed)
