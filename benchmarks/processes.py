@@ -73,7 +73,7 @@ def measure(preset: Any, k: int, group: Group, steps: int, rounds: int, override
     with torch.no_grad():
         state.network.cluster_out.weight.mul_(30)  # memberships as concentrated as in a trained network
     dtype = choose_precision("auto", CPU, settings.hidden_dim)
-    X = torch.from_numpy(rng.standard_normal((N, D), dtype=np.float32))
+    X = torch.from_numpy(rng.standard_normal((N, settings.projection or D), dtype=np.float32))
     batches = Batches(N, schedule.steps_per_epoch, 0, neighbours=precomputed.neighbours)
     graph = NeighbourGraph(precomputed.neighbours) if precomputed.neighbours is not None else None
     guide, head = _guide(settings, schedule, precomputed, CPU), _cluster_module(settings, k, schedule, 0, CPU)

@@ -61,7 +61,8 @@ def gradients(preset: Any, n: int, stage: str) -> dict[str, torch.Tensor]:
             torch.float32,
             group,
         )
-        step(state, torch.from_numpy(X[rows[group.part(len(rows))]]).double(), rows)
+        batch = torch.from_numpy(X[rows[group.part(len(rows))]]).double()
+        step(state, state.network.project(batch) if settings.projection else batch, rows)
     parameters = [*state.network.named_parameters(), *state.objective.named_parameters()]
     return {name: parameter.grad for name, parameter in parameters if parameter.grad is not None}
 

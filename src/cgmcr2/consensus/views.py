@@ -93,10 +93,10 @@ def principal_components(X: Tensor, p: int) -> tuple[Tensor, Tensor]:
     With n < D, they come from the (n, n) matrix XX'; eigenvectors of the eigenvalue 0 are then about 0.
     """
     n, few = len(X), len(X) < X.shape[1]
-    C = (X @ X.T if few else X.T @ X).double() / n
+    C = (X @ X.T if few else X.T @ X) / n
     with blas_threads(len(C)):
         ascending = scipy.linalg.eigh(C.numpy(), subset_by_index=[len(C) - p, len(C) - 1])
-    w, V = (torch.from_numpy(part).flip(-1).float() for part in ascending)
+    w, V = (torch.from_numpy(part).flip(-1) for part in ascending)
     w = w.clamp_min(0)
     if few:
         V = X.T @ V / (n * w.clamp_min(1e-6 * w[0] + 1e-12)).sqrt()

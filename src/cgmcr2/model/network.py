@@ -111,12 +111,20 @@ class Network(nn.Module):
 
         In training, BatchNorm uses the statistics of the rows of all processes in ``group``.
         """
-        n, m = X.shape[0], self.n_parts  # len(X) would fix n in an exported graph
+        return self.heads(self.project(X), group)
+
+    def project(self, X: Tensor) -> Tensor:
+        """The fixed part of the network, from ``X (n, D)`` to the input (n, p) of its first layer."""
         with torch.autocast(X.device.type, enabled=False):  # directions of small variance need full precision
             if self.linear_path is not None or len(self.config.spaces) > 1:
                 X = unit_spaces(X, self.config.spaces)
             if self.linear_path is not None:
                 X = (X - self.input_mean) @ self.input_map  # (n, D) x (D, p) -> (n, p)
+        return X
+
+    def heads(self, X: Tensor, group: Group = ONE_PROCESS) -> tuple[Tensor, Tensor]:
+        """The trained part of the network, from the projected rows ``X (n, p)``."""
+        n, m = X.shape[0], self.n_parts  # len(X) would fix n in an exported graph
         T = F.relu(batch_norm(self.batch_norm, self.pre_feature(X), group))  # (n, h)
         H = F.relu(self.first_hidden(T)).view(n, m, self.config.hidden_dim).transpose(0, 1)  # (m, n, h)
         for layer in self.hidden:

@@ -11,13 +11,14 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from cgmcr2._device import choose_device, choose_precision
 from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2._threads import torch_threads
-from cgmcr2.consensus.partitions import Int64
+from cgmcr2.consensus.partitions import Float32, Int64
 from cgmcr2.distributed import ONE_PROCESS, Group
 from cgmcr2.features.sources import FeatureSource, check_finite, read_rows, space_widths
 from cgmcr2.model import Network
@@ -40,6 +41,7 @@ from .step import TrainingStep
 
 FLUSH_STEPS = 20  # steps between fetches of the metrics from the device and checks for collapse
 CHECKPOINT_SECONDS = 30.0
+BLOCK_ROWS = 8_192  # rows projected at once
 # Consecutive non-finite steps that end training, checked when metrics are fetched. The released code never stops: its
 # cut is NaN in a batch with a negative volume and can be finite again in the next.
 MAX_SKIPPED: dict[ObjectiveName, int] = {"cgmcr2": 5, "released": 100}
@@ -153,7 +155,13 @@ def train(
     with (
         torch_threads(n),
         Interrupt() as interrupt,
-        BatchReader(source, batches, torch_device, schedule.total_steps, group) as reader,
+        BatchReader(
+            _project(state.network, source, torch_device) if settings.projection else source,
+            batches,
+            torch_device,
+            schedule.total_steps,
+            group,
+        ) as reader,
         TrainingLog(
             folder,
             schedule.total_steps,
@@ -208,6 +216,13 @@ def train(
         )
     history = group.on_first(lambda: log.history)  # an interrupted run's is in the folder
     return Trained(network, state.monitor.best_head(), history, state.objective.gamma, finished)
+
+
+@torch.no_grad()
+def _project(network: Network, source: FeatureSource, device: torch.device) -> Float32:
+    """The rows of ``source (n, D)`` after the fixed projection of the network (n, p), computed once."""
+    blocks = (slice(start, start + BLOCK_ROWS) for start in range(0, source.shape[0], BLOCK_ROWS))
+    return np.concatenate([network.project(torch.from_numpy(read_rows(source, b)).to(device)).cpu() for b in blocks])
 
 
 def _cluster_module(

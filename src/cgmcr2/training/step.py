@@ -38,14 +38,18 @@ class TrainingStep:
     group: Group = ONE_PROCESS
 
     def __call__(self, state: TrainingState, X: Tensor, rows: Int64) -> None:
-        """Update ``state`` with this process's part ``X`` of the batch ``rows (n,)`` of the training data."""
+        """Update ``state`` with this process's part ``X`` of the batch ``rows (n,)`` of the training data.
+
+        With a projection in the settings, ``X`` is projected already, because the projection is fixed.
+        """
         step, schedule, settings = state.step, self.schedule, self.settings
         stage, lr = schedule.stage(step), schedule.lr(step)
         fine_tuning = stage == "fine-tuning"
         record: Record = {"step": step, "epoch": step // schedule.steps_per_epoch, "stage": stage, "lr": lr}
 
+        forward = state.network.heads if settings.projection else state.network
         with autocast(self.device, self.dtype):
-            Z, logits = state.network(X, self.group)
+            Z, logits = forward(X, self.group)
         Z, logits = self.group.gather(Z, len(rows)), self.group.gather(logits, len(rows), dim=1)  # (n, d), (h, n, k)
         start = time.perf_counter()
         Pi = self.cluster_module.memberships(Z, logits, step)  # (h, n, k)
