@@ -15,7 +15,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from cgmcr2.model import Network
-from cgmcr2.objectives import CgMCR2Objective, ReleasedObjective
+from cgmcr2.objectives import CgMCR2Objective, ReleasedObjective, coding_rate
 from cgmcr2.training import Settings, Trained, resolve, train
 from cgmcr2.training.checkpoint import Checkpoints
 from cgmcr2.training.log import read_metrics
@@ -79,6 +79,16 @@ def test_the_terms_of_each_stage(X: Array, small: Settings) -> None:
     for record in history:
         total = -record["R"] + record["Rc"] + record["cut"] + record["penalty"]
         assert record["loss"] == pytest.approx(total, abs=1e-3)
+
+
+def test_training_reads_projected_rows(X: Array, small: Settings) -> None:
+    """The first embedding is the leading dimensions of the projection, and the first batch holds all rows."""
+    p, d = X.shape[1], small.embedding_dim
+    settings = dataclasses.replace(small, projection=p, batch_size=len(X))
+    trained = train(X, 3, settings, seed=4)
+    Z = trained.network.project(torch.from_numpy(X))[:, :d]
+    expected = coding_rate(torch.nn.functional.normalize(Z, dim=1), settings.eps).item()
+    assert trained.history[0]["R"] == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_callers_random_state_is_left_alone(X: Array, small: Settings) -> None:
