@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Stream(enum.IntEnum):
@@ -43,6 +48,26 @@ def sample_rows(n: int, most: int, rng: np.random.Generator) -> npt.NDArray[np.i
 def mix(seed: int, step: int) -> int:
     """A 63-bit seed derived from (seed, step)."""
     return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+@contextlib.contextmanager
+def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
+    """Seed torch's global generators; afterwards, restore those of the CPU and of ``device``.
+
+    >>> import torch
+    >>> with seeded(0):
+    ...     a = torch.rand(1)
+    >>> with seeded(0):
+    ...     b = torch.rand(1)
+    >>> bool(a == b)
+    True
+    """
+    import torch
+
+    device = torch.device(device)
+    with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):
+        torch.manual_seed(seed)
+        yield
 
 
 def seed_from(random_state: Any) -> int:

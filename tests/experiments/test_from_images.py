@@ -76,3 +76,9 @@ def test_other_images_of_the_same_size_train_another_encoder(folder):
         arrays = {**archive, "images": 255 - archive["images"]}
     np.savez(images, **arrays)
     assert pretraining.features(images) != first
+
+
+def test_spice_has_the_authors_agreement_on_cifar():
+    (row,) = (row for row in load_table("table-4").rows if row.method == "spice")
+    assert [row.settings_for(name).get("agreement") for name in ("cifar10", "cifar20", "cifar100")] == [0.99] * 3
+    assert row.settings_for("tinyimagenet") == {}

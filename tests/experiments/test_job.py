@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from cgmcr2.baselines import make
 from cgmcr2.experiments.job import Job, attempt_job, complete_settings, run_job, silhouette
+from cgmcr2.pretrain import loop
+from cgmcr2.pretrain.estimators import CLUSTERERS
 
 
 @pytest.mark.parametrize(
@@ -54,3 +58,22 @@ def test_silhouette_of_one_cluster_is_undefined(three_groups: tuple[np.ndarray, 
     score = silhouette(X, y)
     assert score is not None
     assert score > 0.9
+
+
+@pytest.mark.filterwarnings("ignore:.*too few to train", "ignore:Only . of . clusters")
+def test_an_interrupted_method_on_images_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), np.uint8)
+    np.savez(tmp_path / "images.npz", images=images)
+    settings = {"width": 8, "epochs": 1, "batch_size": 16}
+    output = tmp_path / "out"
+    job = Job(str(tmp_path / "images.npz"), "cc", 0, 2, settings, "labels", str(output))
+    with monkeypatch.context() as patch:
+        patch.setattr(CLUSTERERS["cc"], "_fitted_labels", Mock(side_effect=OSError("killed")))
+        assert attempt_job(job) == {"error": "killed"}
+    assert list((output / ".checkpoints").glob("cc-0-*/stage-0/checkpoint.safetensors"))
+    other = dataclasses.replace(job, settings={**settings, "lr": 1e-4})
+    assert "error" not in attempt_job(other)  # checkpoints of other settings are no obstacle
+    monkeypatch.setattr(loop, "update", None)  # no step is left
+    result = attempt_job(job)
+    assert "error" not in result
+    assert not any((output / ".checkpoints").iterdir())

@@ -21,11 +21,14 @@ from cgmcr2.pretrain.augment import (
     adjust_hue,
     adjust_saturation,
     crop_and_resize,
+    default_augmentation,
     draw,
     gaussian_blur,
     multi_crop,
     random_boxes,
 )
+from cgmcr2.pretrain.imc_swav import InformationSwav
+from cgmcr2.pretrain.settings import Settings
 
 PLAIN = Augmentation(scale=(1, 1), ratio=(1, 1), flip=0, jitter=0, grey=0, blur=0, mean=(0,) * 3, std=(1,) * 3)
 
@@ -163,9 +166,18 @@ def test_blur_is_for_large_images_only() -> None:
     rng = np.random.default_rng(0)
     for size, blurred in ((32, 0.0), (64, 0.5)):
         images = torch.from_numpy(rng.integers(0, 256, (1, size, size, 3), dtype=np.uint8)).expand(200, -1, -1, -1)
-        views = dataclasses.replace(PLAIN, size=size, blur=None, sigma=(1, 1))(images, draw(200, seed=0, step=0))
+        blur = default_augmentation(Settings(size=size)).blur
+        views = dataclasses.replace(PLAIN, size=size, blur=blur, sigma=(1, 1))(images, draw(200, seed=0, step=0))
         changed = ((views - pixels_of(images)).abs().amax((1, 2, 3)) > 0.1).float().mean()
         assert float(changed) == pytest.approx(blurred, abs=0.1)
+
+
+def test_blur_depends_on_the_size_of_the_images_not_of_the_view() -> None:
+    model = InformationSwav(torch.nn.Flatten(), 3, 2, local_views=1)
+    for size, blur in ((32, 0.0), (64, 0.5)):
+        views = model.augmentations(default_augmentation(Settings(size=size)))
+        assert [view.blur for view in views] == [blur] * 3
+        assert views[0].size < 64
 
 
 def test_a_part_of_the_batch_has_the_views_of_the_whole(images: torch.Tensor) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from cgmcr2.encoders import load_encoder
-from cgmcr2.encoders.pretrained import PretrainedEncoder
+from cgmcr2.encoders import load_encoder, pretrained
+from cgmcr2.encoders.pretrained import PretrainedConfig, PretrainedEncoder, save_pretrained
+from cgmcr2.encoders.resnet import ResNet18
 from cgmcr2.images import Catalog
 from cgmcr2.pretrain import pretrain_images
 from cgmcr2.pretrain.images import cache_path, choose_size, load_images
@@ -81,7 +83,30 @@ def test_damaged_weights_are_one_sentence(npz: Path, tmp_path: Path) -> None:
         load_encoder(tmp_path)
 
 
+def test_an_interruption_between_weights_and_configuration_is_resumed(
+    npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = (npz, tmp_path, "moco-v2", {"size": 16, "epochs": 1, "width": 2})
+    with monkeypatch.context() as patch:
+        patch.setattr(pretrained, "write_json", Mock(side_effect=OSError("disk full")))
+        with pytest.raises(OSError, match="disk full"):
+            pretrain_images(*arguments, device="cpu")
+    assert pretrain_images(*arguments, device="cpu") is not None
+    assert load_encoder(tmp_path, device="cpu").dim == 16
+
+
+def test_an_encoder_that_is_not_finite_is_not_written(tmp_path: Path) -> None:
+    network = ResNet18(3, 2)
+    network.bn1.running_mean[0] = torch.nan  # type: ignore[index]
+    config = PretrainedConfig("ResNet18", 16, 16, 3, 2, (0, 0, 0), (1, 1, 1), {})
+    with pytest.raises(ValueError, match=r"values that are not finite \(bn1.running_mean\); delete .* lower learning"):
+        save_pretrained(tmp_path, network, config)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_with_other_files_is_refused(npz: Path, tmp_path: Path) -> None:
     (tmp_path / "photo.png").touch()
-    with pytest.raises(ValueError, match=r"holds other files than a training run \(photo.png\); choose a new folder"):
+    with pytest.raises(
+        ValueError, match=r"contains files that do not belong to a training run \(photo.png\); choose a new folder"
+    ):
         pretrain_images(npz, tmp_path, "moco-v2", {"size": 16, "width": 8, "epochs": 1})

@@ -12,6 +12,7 @@ from cgmcr2.encoders.resnet import ResNet18
 from cgmcr2.pretrain import ImageClusterer, make_clusterer
 from cgmcr2.pretrain.cc import CC
 from cgmcr2.pretrain.estimators import CLUSTERERS
+from cgmcr2.pretrain.features import map_images
 from cgmcr2.pretrain.spice import SPICE
 
 from .conftest import small_images
@@ -33,7 +34,7 @@ def saved(images, tmp_path):
 
 
 def logits(model, images):
-    return model._map(images, lambda pixels: model.model_.logits(model.model_.backbone(pixels)))
+    return map_images(model.model_, images, model._settings)
 
 
 @pytest.mark.parametrize("name", CLUSTERERS)
@@ -68,6 +69,11 @@ def test_what_only_training_needs_is_not_saved(images, tmp_path):
     names = load_file(tmp_path / "model.safetensors").keys()
     assert "network.cluster_head.weight" in names
     assert not names & {"network.bank", "network.nearest", "network.degrees", "network.seen"}
+
+
+def test_the_folder_of_checkpoints_is_not_saved(images, tmp_path):
+    make_clusterer("cc", 3, **TINY, folder=tmp_path / "checkpoints").fit(images).save(tmp_path / "model")
+    assert CC.load(tmp_path / "model").folder is None
 
 
 def test_random_state_is_saved_as_the_seed(images, tmp_path):

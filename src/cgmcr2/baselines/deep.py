@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from cgmcr2._device import choose_device
 from cgmcr2._optim import Adam
 from cgmcr2._progress import progress_bar
-from cgmcr2._random import mix
+from cgmcr2._random import mix, seeded
 from cgmcr2.graphs.knn import top_similar
 from cgmcr2.training.batches import Batches, steps_per_epoch
 
@@ -66,7 +65,7 @@ class DeepBaseline(Baseline):
 
     def _fit_network(self, X: Float32, seed: int) -> None:
         device = choose_device(self.device)
-        with seeded(seed):
+        with seeded(mix(seed, 1), device):
             self.network_ = self._build(X.shape[1]).to(device)
             self._train(self.network_.train(), torch.from_numpy(np.require(X, requirements="W")).to(device), seed)
         self.network_.eval()
@@ -288,24 +287,6 @@ def ema_teacher(student: nn.Module, momentum: float) -> AveragedModel:
     teacher = AveragedModel(student, multi_avg_fn=average).requires_grad_(False)
     teacher.update_parameters(student)  # AveragedModel's first update copies the student, all later ones average
     return teacher
-
-
-@contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's global generators; afterwards, restore those that ``torch.random.fork_rng`` forks.
-
-    These are the generators of the CPU and of all devices of the accelerator (in older versions of torch, CUDA only).
-
-    >>> with seeded(0):
-    ...     a = torch.rand(1)
-    >>> with seeded(0):
-    ...     b = torch.rand(1)
-    >>> bool(a == b)
-    True
-    """
-    with torch.random.fork_rng():
-        torch.manual_seed(mix(seed, 1))
-        yield
 
 
 @torch.inference_mode()

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
+from cgmcr2.objectives._checks import without_autocast
 
 from .base import Arrays, Float32, Int64
 from .deep import MinibatchBaseline, apply_in_batches
@@ -233,7 +234,8 @@ def sinkhorn_membership(C: Tensor, eta: float, steps: int) -> Tensor:
     >>> sinkhorn_membership(torch.eye(2), 0.5, 5).sum(1).round(decimals=4)
     tensor([1., 1.])
     """
-    K = (C @ C.T).abs() / eta
+    with without_autocast(C):
+        K = (C @ C.T).abs() / eta
     u = v = K.new_zeros(len(K))
     for step in range(steps):
         if step % 2 == 0:

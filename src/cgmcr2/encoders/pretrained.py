@@ -88,6 +88,12 @@ def read_pretrained_config(folder: Path) -> PretrainedConfig:
 def save_pretrained(folder: Path, backbone: nn.Module, config: PretrainedConfig) -> None:
     """Write the weights and the configuration of an encoder; the folder is complete when ``encoder.json`` exists."""
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in backbone.state_dict().items()}
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise ValueError(
+                f"The encoder has values that are not finite ({name}); delete {folder}, and train again with a lower "
+                "learning rate."
+            )
     with replacing(folder / WEIGHTS) as temporary:
         save_file(tensors, temporary)
     write_json(folder / PRETRAINED_CONFIG, dataclasses.asdict(config))

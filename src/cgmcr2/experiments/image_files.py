@@ -23,8 +23,8 @@ def load_input_file(path: str | os.PathLike[str], *, labels: str = "labels") -> 
     if not has_images(path):
         if Path(path).is_dir() and not is_features(path):
             raise ValueError(
-                f"{os.fspath(path)} is no feature store; make one with cgmcr2 embed, or give an .npz with 'images', of "
-                "which methods take the pixels."
+                f"{os.fspath(path)} is not a feature store; make one with cgmcr2 embed, or give an .npz with 'images', "
+                "of which methods take the pixels."
             )
         return load_feature_file(path, labels=labels)
     names = npz_names(path)

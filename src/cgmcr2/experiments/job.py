@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -72,6 +74,9 @@ def run_job(job: Job) -> JobResult:
         return time_iterations(job, file)
     fit_rows, test_rows, protocol = _select_rows(job, file)
     model = _make_model(job)
+    checkpoints = _checkpoints(job)
+    if job.method in CLUSTERERS:
+        model.set_params(folder=checkpoints)
     X = _read(job, file, test_rows)
     X_fit = X if fit_rows is test_rows else _read(job, file, fit_rows)
     scored = np.isin(fit_rows, test_rows)  # fitted rows to score; none if the test rows are unseen
@@ -93,7 +98,14 @@ def run_job(job: Job) -> JobResult:
         result |= score_labels(classes, predicted)._asdict()
         if job.spectral:
             result["spectral"] = score_labels(classes, model.spectral_labels(X))._asdict()
+    shutil.rmtree(checkpoints, ignore_errors=True)
     return result
+
+
+def _checkpoints(job: Job) -> Path:
+    """Folder of the checkpoints of a method on images; other settings have another one."""
+    values = json.dumps(dataclasses.asdict(job), sort_keys=True, default=str)
+    return Path(job.output) / ".checkpoints" / f"{job.key}-{hashlib.sha256(values.encode()).hexdigest()[:8]}"
 
 
 def _read(job: Job, file: FeatureFile, rows: Int64) -> npt.NDArray[Any]:

@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from cgmcr2._random import mix
-from cgmcr2.encoders.preprocessing import CIFAR_MEAN, CIFAR_STD
+from cgmcr2.encoders.preprocessing import CIFAR_MEAN, CIFAR_STD, IMAGENET_MEAN, IMAGENET_STD
+
+from .settings import Settings
 
 CROP_TRIES = 10  # as torchvision: areas and ratios that do not fit into the image are drawn again
-BLUR_FROM = 64  # side in pixels from which MoCo-v2's blur is used; CIFAR's images are not blurred
+BLUR_FROM = 64  # side of the images in pixels from which MoCo-v2's blur is used; CIFAR's are not blurred
 LUMA = (0.299, 0.587, 0.114)  # weights of ITU-R 601-2, as in Pillow and torchvision
 _FIELDS = ("left", "top", "flip", "jitter", "brightness", "contrast", "saturation", "hue", "grey", "blur", "sigma")
 _ORDER = len(_FIELDS)  # first of the four columns whose ranks are the order of the colour changes
@@ -45,7 +47,7 @@ class Augmentation:
     saturation: float = 0.4
     hue: float = 0.1  # largest shift, as a fraction of the colour circle
     grey: float = 0.2  # probability
-    blur: float | None = None  # probability; None: 0.5 from BLUR_FROM pixels on, else 0
+    blur: float = 0.0  # probability
     sigma: tuple[float, float] = (0.1, 2.0)  # standard deviation of the blur in pixels
     mean: tuple[float, ...] = CIFAR_MEAN
     std: tuple[float, ...] = CIFAR_STD
@@ -59,10 +61,9 @@ class Augmentation:
         pixels = crop_and_resize(pixels, boxes, self.size, u["flip"] < self.flip).clamp_(0, 1)
         self._jitter(pixels, numbers, u)
         pixels = _where(u["grey"] < self.grey, grey(pixels).expand_as(pixels), pixels)
-        blur = (0.5 if self.size >= BLUR_FROM else 0.0) if self.blur is None else self.blur
-        if blur > 0:
+        if self.blur > 0:
             low, high = self.sigma
-            pixels = _where(u["blur"] < blur, gaussian_blur(pixels, low + (high - low) * u["sigma"]), pixels)
+            pixels = _where(u["blur"] < self.blur, gaussian_blur(pixels, low + (high - low) * u["sigma"]), pixels)
         return (pixels - pixels.new_tensor(self.mean)[:, None, None]) / pixels.new_tensor(self.std)[:, None, None]
 
     def _jitter(self, pixels: Tensor, numbers: Tensor, u: dict[str, Tensor]) -> None:
@@ -80,6 +81,17 @@ class Augmentation:
                 rows = (order[:, position] == number).nonzero()[:, 0]
                 if len(rows):
                     pixels[rows] = change(pixels[rows], amount[rows])
+
+
+def default_augmentation(settings: Settings) -> Augmentation:
+    """The paper's augmentation; small images have CIFAR's normalisation, large ones ImageNet's, and MoCo-v2's blur.
+
+    >>> default_augmentation(Settings(size=32)).blur, default_augmentation(Settings(size=224)).blur
+    (0.0, 0.5)
+    """
+    mean, std = (CIFAR_MEAN, CIFAR_STD) if settings.stem == 3 else (IMAGENET_MEAN, IMAGENET_STD)
+    blur = 0.5 if settings.size >= BLUR_FROM else 0.0
+    return Augmentation(size=settings.size, blur=blur, mean=mean, std=std)
 
 
 def draw(n: int, *, seed: int, step: int, view: int = 0) -> Tensor:

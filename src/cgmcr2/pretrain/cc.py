@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cgmcr2.baselines.scan import entropy
+from cgmcr2.objectives._checks import without_autocast
 
 from .clusterer import ClusteringMethod, ImageClusterer
 from .method import Batch, Loss, projection_head
@@ -60,10 +61,6 @@ class ContrastiveClustering(ClusteringMethod):
         self.instance_head = projection_head(D, D, dim)
         self.cluster_head = projection_head(D, D, n_clusters)
 
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.cluster_head(features)
-        return logits
-
     def loss(self, views: list[Tensor], batch: Batch) -> Loss:
         features = self.backbone(torch.cat(views))
         Z = [batch.gather(rows) for rows in F.normalize(self.instance_head(features), dim=1).chunk(2)]
@@ -90,6 +87,7 @@ def nt_xent(A: Tensor, B: Tensor, temperature: float) -> Tensor:
     0.551
     """
     m, rows = len(A), torch.cat([A, B])
-    logits = (rows @ rows.T / temperature).fill_diagonal_(-torch.inf)  # (2m, 2m)
+    with without_autocast(A):
+        logits = (rows @ rows.T / temperature).fill_diagonal_(-torch.inf)  # (2m, 2m)
     counterpart = torch.arange(2 * m, device=A.device).roll(m)
     return F.cross_entropy(logits, counterpart)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import os
+import shutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -12,36 +14,44 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
+import xxhash
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from cgmcr2._random import seed_from
-from cgmcr2.encoders.preprocessing import Preprocessing
 
-from .method import Method
+from .features import map_images
+from .images import Images, check_images, check_number
+from .method import Method, check_positive
+from .registry import convert, resolve, unknown_setting
+from .settings import Settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from cgmcr2.encoders.resnet import ResNet18
 
-    from .loop import Images, Pretrained
-    from .settings import Settings
+    from .loop import Pretrained
 
-PREDICT_IMAGES = 256  # images per prediction batch
+NOT_OF_THE_MODEL = ("device", "verbose", "on_epoch", "folder")  # parameters that do not affect the trained model
 
 
 class ClusteringMethod(Method):
     """A method that learns clusters. Its option ``n_clusters`` is their number."""
 
     training_only: ClassVar[frozenset[str]] = frozenset()  # names of tensors that predictions do not need
+    cluster_head: nn.Module
 
     def logits(self, features: Tensor) -> Tensor:
-        """Cluster logits (n, k) of features (n, D) of the backbone."""
-        raise NotImplementedError
+        """Cluster logits (n, k) of features (n, D) of the backbone; by default, those of ``cluster_head``."""
+        logits: Tensor = self.cluster_head(features)
+        return logits
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Cluster logits (n, k) of normalised images (n, 3, h, w)."""
+        return self.logits(super().forward(pixels))
 
 
 class HeadMethod(ClusteringMethod):
@@ -79,6 +89,8 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Show progress bars.
     on_epoch : callable, optional
         Called as ``on_epoch(epoch, estimator)`` after each epoch; ``estimator.predict`` then uses the current network.
+    folder : str, optional
+        Where to keep checkpoints until ``fit`` has finished; an interrupted fit is resumed when it is repeated.
 
     Attributes
     ----------
@@ -92,6 +104,8 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     name: ClassVar[str]  # in the registry, and in tables
     reference: ClassVar[str]
+    may_be_zero: ClassVar[frozenset[str]] = frozenset()  # parameters; all other numbers must be above 0
+    fractions: ClassVar[frozenset[str]] = frozenset()  # parameters that must be at most 1
 
     n_clusters: int = 10
     _: KW_ONLY
@@ -101,22 +115,26 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     precision: str = "auto"
     verbose: bool = False
     on_epoch: Callable[[int, ImageClusterer], None] | None = None
+    folder: str | os.PathLike[str] | None = None
 
     def fit(self, images: Images, y: Any = None) -> Self:
         """Cluster ``images``. ``y`` is ignored."""
-        from .loop import check_images
-
-        images = check_square(images)
+        images = check_images(images)
+        self._check()
         if not 1 <= self.n_clusters <= len(images):
             raise ValueError(
                 f"n_clusters must be from 1 to the number of images, {len(images)}, not {self.n_clusters}."
             )
         settings = {"size": images.shape[1], **(self.settings or {})}
         check_images(images, settings["size"])
+        check_number(images)
         self.history_: list[dict[str, Any]] = []
         self.seed_ = seed_from(self.random_state)
+        self._stage_folders: list[Path] = []
         self._fit(images, settings, self.seed_)
         self.labels_ = self._fitted_labels(images)
+        for folder in self._stage_folders:
+            shutil.rmtree(folder)
         used = len(np.unique(self.labels_))
         if 2 * used < self.n_clusters:
             warnings.warn(
@@ -129,8 +147,8 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, images: Images) -> npt.NDArray[np.int64]:
         """Return the cluster (n,) of each image."""
-        check_is_fitted(self, "labels_")
-        images, size = check_square(images), self._settings.size
+        check_is_fitted(self, "model_")
+        images, size = check_images(images), self._settings.size
         if images.shape[1] != size:
             raise ValueError(
                 f"The network was trained on images of {size} pixels, but these have {images.shape[1]}; resize them."
@@ -159,11 +177,37 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return model
 
     def training_settings(self) -> dict[str, Any]:
-        """All settings of the training, with defaults."""
-        from .registry import resolve
-
-        settings, options = resolve(self.name, {**(self.settings or {}), "n_clusters": self.n_clusters})
+        """All settings of the training, with defaults; the size of the images is known after ``fit``."""
+        self._check()
+        settings, options = resolve(self.name, {**self._given_settings(), "n_clusters": self.n_clusters})
         return {**dataclasses.asdict(settings), **options}
+
+    @classmethod
+    def setting_names(cls) -> list[str]:
+        """The names of the ``settings``."""
+        return [*(field.name for field in dataclasses.fields(Settings)), *resolve(cls.name)[1]]
+
+    def _check(self) -> None:
+        """Raise ``ValueError`` if a parameter or the name of a setting is invalid."""
+        names = self.setting_names()
+        for name in self.settings or {}:
+            if name not in names:
+                raise unknown_setting(name, self.name, [*names, *self.get_params()])
+        for field in dataclasses.fields(self):
+            default, value = field.default, getattr(self, field.name)
+            if isinstance(default, bool) or not isinstance(default, (int, float)) or field.name == "random_state":
+                continue
+            convert(field.name, value, default)
+            if isinstance(default, int) and not isinstance(value, numbers.Integral):
+                raise ValueError(f"{field.name} must be an integer, but is {value!r}.")
+            check_positive(field.name, value, may_be_zero=field.name in self.may_be_zero)
+            if field.name in self.fractions and value > 1:
+                raise ValueError(f"{field.name} must be at most 1, but is {value!r}.")
+
+    def _given_settings(self) -> dict[str, Any]:
+        """The ``settings`` and, after ``fit``, the size of the images."""
+        size = {"size": self._settings.size} if hasattr(self, "_settings") else {}
+        return {**size, **(self.settings or {})}
 
     def _fit(self, images: Images, settings: dict[str, Any], seed: int) -> None:
         """Set ``model_`` to a trained network."""
@@ -179,7 +223,7 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """A network like ``model_`` around ``backbone``, whose weights are to be loaded."""
         from .loop import build
 
-        options = {**(self.settings or {}), "size": self._settings.size, "n_clusters": self.n_clusters}
+        options = {**self._given_settings(), "n_clusters": self.n_clusters}
         network = build(self.name, options, 1, 0, backbone)[0]
         assert isinstance(network, ClusteringMethod)
         return network
@@ -191,73 +235,64 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _restore(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Set what ``_state`` returned."""
 
-    def _train(self, model: Method, settings: Settings, images: Images, seed: int) -> Pretrained:
-        """Train a stage in place; a stage that clusters becomes ``model_``."""
+    def _train(
+        self, model: Method, settings: Settings, images: Images, seed: int, description: str = "Training"
+    ) -> Pretrained:
+        """Train the next stage in place; a stage that clusters becomes ``model_``."""
         from .loop import train_method
 
+        folder = None
+        if self.folder is not None:
+            folder = Path(self.folder) / f"stage-{len(self._stage_folders)}"
+            folder.mkdir(parents=True, exist_ok=True)
+            self._stage_folders.append(folder)
         if isinstance(model, ClusteringMethod):
             self.model_, self._settings = model, settings
         trained = train_method(
             model,
             images,
             settings,
+            identity=None if folder is None else self._identity(settings, images),
             seed=seed,
             device=self.device,
             precision=self.precision,
+            folder=folder,
             progress=self.verbose,
-            on_epoch=self._after_epoch if self.on_epoch and isinstance(model, ClusteringMethod) else None,
+            on_epoch=self._after_epoch if isinstance(model, ClusteringMethod) else None,
+            description=description,
         )
         self.history_ += trained.history
         if not trained.finished:  # Ctrl-C
             raise KeyboardInterrupt
         return trained
 
-    def _after_epoch(self, epoch: int, backbone: nn.Module) -> None:
-        assert self.on_epoch is not None
-        self.on_epoch(epoch, self)
+    def _parameters(self) -> dict[str, Any]:
+        """The parameters that affect the model, as values of JSON."""
+        parameters = {name: _plain(value) for name, value in self.get_params().items() if name not in NOT_OF_THE_MODEL}
+        return {**parameters, "random_state": self.seed_}
+
+    def _identity(self, settings: Settings, images: Images) -> dict[str, Any]:
+        """What the checkpoints of a stage depend on."""
+        parameters = self._parameters()
+        given = parameters.pop("settings") or {}
+        return {
+            "settings": {"method": self.name, **parameters, **given, **dataclasses.asdict(settings)},
+            "data": xxhash.xxh3_128(np.ascontiguousarray(images).data).hexdigest(),
+        }
+
+    def _after_epoch(self, epoch: int) -> None:
+        if self.on_epoch is not None:
+            self.on_epoch(epoch, self)
 
     def _labels(self, images: Images) -> npt.NDArray[np.int64]:
-        logits = self._map(images, lambda pixels: self.model_.logits(self.model_.backbone(pixels)))
+        logits = map_images(self.model_, images, self._settings)
         return np.asarray(logits.argmax(1).numpy(), dtype=np.int64)
 
-    @torch.no_grad()
-    def _recalibrate(self, images: Images, seed: int) -> None:
-        """Set the statistics of BatchNorm to those of the images as they are, in random order."""
-        layers = [layer for layer in self.model_.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
-        momenta = [layer.momentum for layer in layers]
-        for layer in layers:
-            layer.reset_running_stats()
-            layer.momentum = None  # the mean over all batches
-        order = np.random.default_rng(seed).permutation(len(images))
-        for rows in np.array_split(order, -(-len(order) // PREDICT_IMAGES)):  # of equal size: each has the same weight
-            self._map(images[rows], lambda pixels: self.model_.logits(self.model_.backbone(pixels)), training=True)
-        for layer, momentum in zip(layers, momenta, strict=True):
-            layer.momentum = momentum
 
-    @torch.no_grad()
-    def _map(self, images: Images, function: Callable[[Tensor], Tensor], *, training: bool = False) -> Tensor:
-        """Apply ``function`` of the network, by default in evaluation mode, to batches of images; result on the CPU."""
-        from .loop import default_augmentation
-
-        augmentation = default_augmentation(self._settings)
-        size = self._settings.size
-        preprocessing = Preprocessing(size, size, mean=augmentation.mean, std=augmentation.std)
-        device = next(self.model_.parameters()).device
-        was_training = self.model_.training
-        self.model_.train(training)
-        chunks = [
-            function(preprocessing.normalize(images[i : i + PREDICT_IMAGES], device).permute(0, 3, 1, 2)).float().cpu()
-            for i in range(0, len(images), PREDICT_IMAGES)
-        ]
-        self.model_.train(was_training)
-        return torch.cat(chunks)
-
-
-def check_square(images: Any) -> Images:
-    """``images`` if they are uint8 and square."""
-    array: Images = np.asarray(images)
-    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[1] != array.shape[2] or array.shape[3] != 3:
-        raise ValueError(
-            f"images must be uint8 of shape (n, size, size, 3), but are {array.dtype} of shape {array.shape}."
-        )
-    return array
+def _plain(value: Any) -> Any:
+    """A parameter as a value of JSON."""
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, np.generic):
+        return value.item()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -9,12 +9,32 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .augment import Augmentation, draw
+from cgmcr2.encoders.preprocessing import Preprocessing
+
+from .augment import Augmentation, default_augmentation, draw
+from .images import Images
 
 if TYPE_CHECKING:
-    from .loop import Images, Pretrained
+    from .loop import Pretrained
+    from .settings import Settings
 
 BATCH_IMAGES = 256  # images per forward pass
+
+
+@torch.no_grad()
+def map_images(network: nn.Module, images: Images, settings: Settings, *, training: bool = False) -> Tensor:
+    """Output (n, d) of ``network``, by default in evaluation mode, for images as they are; on the CPU."""
+    augmentation, size = default_augmentation(settings), settings.size
+    preprocessing = Preprocessing(size, size, mean=augmentation.mean, std=augmentation.std)
+    device = next(network.parameters()).device
+    was_training = network.training
+    network.train(training)
+    chunks = [
+        network(preprocessing.normalize(images[i : i + BATCH_IMAGES], device).permute(0, 3, 1, 2)).float().cpu()
+        for i in range(0, len(images), BATCH_IMAGES)
+    ]
+    network.train(was_training)
+    return torch.cat(chunks)
 
 
 @torch.no_grad()

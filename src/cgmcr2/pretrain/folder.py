@@ -10,8 +10,9 @@ from typing import Any
 
 from torch import nn
 
+from cgmcr2._random import seed_from
 from cgmcr2.distributed import ONE_PROCESS, Group
-from cgmcr2.encoders.pretrained import PretrainedConfig, read_pretrained_config, save_pretrained
+from cgmcr2.encoders.pretrained import WEIGHTS, PretrainedConfig, read_pretrained_config, save_pretrained
 from cgmcr2.encoders.registry import PRETRAINED_CONFIG
 from cgmcr2.images import Catalog
 from cgmcr2.training.state_file import check_identity
@@ -21,7 +22,7 @@ from .loop import Pretrained, backbone_name, pretrain
 from .registry import resolve
 from .state import CHECKPOINT
 
-UNFINISHED = (CHECKPOINT, "metrics.jsonl", "model.safetensors")  # files of an unfinished training
+UNFINISHED = (CHECKPOINT, "metrics.jsonl", WEIGHTS)  # files of an unfinished training
 
 
 def pretrain_images(
@@ -48,7 +49,7 @@ def pretrain_images(
     method, overrides, seed, device, precision, backbone, progress, group : see ``pretrain``; the default size is 32
         pixels for images of less than 64, else 224
     """
-    folder = Path(folder)
+    folder, seed = Path(folder), seed_from(seed)
     catalog = source if isinstance(source, Catalog) else Catalog.from_source(source, exclude=[folder])
     overrides = dict(overrides or {})
     resolve(method, overrides)  # check the settings before the images are read
@@ -92,7 +93,9 @@ def _check_folder(folder: Path) -> None:
     names = [path.name for path in folder.iterdir()] if folder.exists() else []
     others = [name for name in names if name not in UNFINISHED and not name.startswith(("images-", "."))]
     if others:
-        raise ValueError(f"{folder} holds other files than a training run ({others[0]}); choose a new folder.")
+        raise ValueError(
+            f"{folder} contains files that do not belong to a training run ({others[0]}); choose a new folder."
+        )
 
 
 def save_encoder(trained: Pretrained, folder: Path, training: dict[str, Any]) -> None:

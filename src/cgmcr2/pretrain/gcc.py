@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from cgmcr2.baselines.scan import entropy
 from cgmcr2.graphs.knn import top_similar
+from cgmcr2.objectives._checks import without_autocast
 
 from .clusterer import ClusteringMethod, ImageClusterer
 from .method import Batch, Loss, projection_head, random_neighbours
@@ -110,10 +111,6 @@ class GraphContrastiveClustering(ClusteringMethod):
                 f"{settings.epochs:g}; give more epochs, or fewer pretext_epochs."
             )
 
-    def logits(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.cluster_head(features)
-        return logits
-
     def companions(self, batch: Batch) -> list[npt.NDArray[np.int64]]:
         """One random neighbour of each image; none before the first search."""
         return [random_neighbours(self.nearest, batch)] if self._searched else []
@@ -174,7 +171,8 @@ def graph_contrast(Z: Tensor, others: list[Tensor], weights: Tensor | None, temp
     >>> round(graph_contrast(Z, [Z, Z], torch.ones(2), 1.0).item(), 3)  # log(2 e + 2) - log(2 e)
     0.313
     """
-    logits = Z @ torch.cat(others).T / temperature  # (n, n) or (n, 2n)
+    with without_autocast(Z):
+        logits = Z @ torch.cat(others).T / temperature  # (n, n) or (n, 2n)
     positives = [logits[:, : len(Z)].diagonal()]
     if weights is not None:
         positives.append(logits[:, len(Z) :].diagonal() + weights.log())
@@ -187,7 +185,8 @@ def cluster_contrast(P: Tensor, Q: Tensor) -> Tensor:
     >>> round(cluster_contrast(torch.eye(2), torch.eye(2)).item(), 3)  # log(e + 1) - 1
     0.313
     """
-    similarity = F.normalize(P, dim=0).T @ F.normalize(Q, dim=0)  # (k, k)
+    with without_autocast(P):
+        similarity = F.normalize(P, dim=0).T @ F.normalize(Q, dim=0)  # (k, k)
     return F.cross_entropy(similarity, torch.arange(len(similarity), device=P.device))
 
 

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ Images = npt.NDArray[np.uint8]
 MEMORY = 2 << 30  # bytes; more pixels are kept in a file, of which the system caches what fits into memory
 SIZE_IMAGES = 32  # images whose median size chooses the default
 SMALL, LARGE = 32, 224  # sides in pixels for which ResNet-18 has a first layer
+FEW_IMAGES = 1000  # with fewer images, even a simple encoder that was trained on other images is better
 
 
 def choose_size(catalog: Catalog) -> int:
@@ -69,6 +71,42 @@ def load_images(
     if not os.path.getsize(path):
         return np.empty((0, *shape), np.uint8)
     return np.memmap(path, np.uint8, mode="r").reshape(-1, *shape)
+
+
+def check_images(images: Any, size: int | None = None) -> Images:
+    """``images`` as an array, if they are uint8 of shape (n, size, size, 3); by default, of any size.
+
+    >>> check_images([np.zeros((2, 2, 3), np.uint8)]).shape
+    (1, 2, 2, 3)
+    """
+    try:
+        array: Images = np.asarray(images)
+    except ValueError:
+        raise ValueError("images must have one size, but theirs differ; resize them, or use load_images.") from None
+    side = array.shape[1] if size is None and array.ndim == 4 else size
+    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[1:] != (side, side, 3):
+        advice = "; move the channels last with images.transpose(0, 2, 3, 1)" if array.shape[1:2] == (3,) else ""
+        name = "size" if size is None else size
+        raise ValueError(
+            f"images must be uint8 of shape (n, {name}, {name}, 3), but are {array.dtype} of shape {array.shape}"
+            f"{advice}."
+        )
+    return array
+
+
+def check_number(images: Images) -> int:
+    """The number of images, which must be at least 2; warns if they are few."""
+    n = len(images)
+    if n < 2:
+        raise ValueError(f"Pretraining needs at least 2 images, but got {n}; give several thousand.")
+    if n < FEW_IMAGES:
+        warnings.warn(
+            f"{n} images are too few to train a useful encoder; give several thousand, or use a pretrained encoder, "
+            "such as bundled.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return n
 
 
 def cache_path(folder: Path, catalog: Catalog, size: int) -> Path:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cgmcr2.objectives._checks import full_precision, without_autocast
+
 from .augment import Augmentation, multi_crop
 from .clusterer import ClusteringMethod, ImageClusterer
 from .method import Batch, Loss
-
-if TYPE_CHECKING:
-    from .loop import Images
 
 LOGIT_BOUND, BOUND_WEIGHT = 5.0, 0.01  # of the authors: larger logits of the classifier are penalised
 
@@ -115,7 +114,7 @@ class InformationSwav(ClusteringMethod):
         if batch.step < self.frozen_steps:
             prototypes = prototypes.detach()
         Y = self.logits(features.detach())
-        U = [batch.gather(rows) for rows in (Z @ prototypes.T).chunk(len(views))]
+        U = [batch.gather(rows) for rows in similarities(Z, prototypes).chunk(len(views))]
         Y_views = [batch.gather(rows) for rows in Y.chunk(len(views))]
         information = [information_loss(y, u.detach() / self.temperature, self.balance) for y in Y_views for u in U]
         bound = (torch.cat(Y_views).abs() - LOGIT_BOUND).relu().sum(1).mean()
@@ -131,16 +130,18 @@ class IMCSwAV(ImageClusterer):
     """IMC-SwAV of images; its settings are those of ``InformationSwav``.
 
     The crops are smaller than the images, so the statistics of BatchNorm differ. After the training they are set to
-    those of the training images (the authors adapt them on 50 batches of the test images). An encoder that ``cgmcr2
-    pretrain`` writes has those of the crops.
+    those of the training images (the authors adapt them on 50 batches of the test images).
     """
 
     name = "imc-swav"
     reference = "Ntelemis, Jin and Thomas, Information Maximization Clustering via Multi-View Self-Labelling, 2022"
 
-    def _fit(self, images: Images, settings: dict[str, Any], seed: int) -> None:
-        super()._fit(images, settings, seed)
-        self._recalibrate(images, seed)
+
+def similarities(Z: Tensor, prototypes: Tensor) -> Tensor:
+    """Inner products (n, m) of the rows of ``Z (n, d)`` and of ``prototypes (m, d)``, in float32 at least."""
+    Z, prototypes = full_precision(Z, prototypes)
+    with without_autocast(Z):
+        return Z @ prototypes.T
 
 
 @torch.no_grad()
@@ -178,6 +179,7 @@ def information_loss(Y: Tensor, U: Tensor, balance: float) -> Tensor:
     >>> round(information_loss(certain, certain, 4.0).item(), 3)  # 0 - 4 log 2
     -2.773
     """
-    P = Y.softmax(1).T @ U.softmax(1) / len(Y)  # (k, m)
+    with without_autocast(Y):
+        P = Y.softmax(1).T @ U.softmax(1) / len(Y)  # (k, m)
     log_P, log_U, log_Y = (p.clamp_min(1e-30).log() for p in (P, P.sum(0), P.sum(1, keepdim=True)))
     return (P * (log_U - log_P)).sum() + balance * (P * log_Y).sum()

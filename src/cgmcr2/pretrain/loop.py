@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 import xxhash
 from sklearn.exceptions import ConvergenceWarning
@@ -20,34 +19,34 @@ from torch import Tensor, nn
 
 from cgmcr2._device import WIDE, autocast, choose_device, choose_precision
 from cgmcr2._progress import progress_bar
+from cgmcr2._random import mix, seed_from, seeded
 from cgmcr2.distributed import ONE_PROCESS, Group, share_statistics
-from cgmcr2.encoders.preprocessing import CIFAR_MEAN, CIFAR_STD, IMAGENET_MEAN, IMAGENET_STD
 from cgmcr2.encoders.resnet import ResNet18
 from cgmcr2.training.batches import Batches, steps_per_epoch
 from cgmcr2.training.interrupt import Interrupt
 from cgmcr2.training.log import MetricsFile
 from cgmcr2.training.state_file import StateFiles
 
-from .augment import Augmentation, draw
+from .augment import Augmentation, default_augmentation, draw
+from .images import Images, check_images, check_number
 from .method import Batch, Method
 from .registry import method_class, resolve
 from .settings import Settings
 from .state import PretrainState
+from .statistics import recalibrate, restore, running_statistics
 from .step import Record, update
 
-Images = npt.NDArray[np.uint8]
 OnEpoch = Callable[[int, nn.Module], None]
 
 CHECKPOINT_SECONDS = 60.0
 MAX_SKIPPED = 5  # consecutive non-finite steps that end training
 COLLAPSED = 0.05  # spread of a collapsed embedding; trained ones have 0.5 and more
-COLLAPSE_STEPS = 100  # steps over which the spread is averaged, and before which nothing is said
-FEW_IMAGES = 1000  # with fewer images, even a simple encoder that was trained on other images is better
+COLLAPSE_STEPS = 100  # steps over which the spread is averaged, and before which no warning is given
 
 
 @dataclasses.dataclass
 class Pretrained:
-    """A trained method and its backbone, in evaluation mode, and what it takes to use them."""
+    """A trained method and its backbone, in evaluation mode, and the settings needed to use them."""
 
     model: Method
     backbone: nn.Module
@@ -92,9 +91,11 @@ def pretrain(
     checkpoint_seconds : seconds between checkpoints
     group : the processes that train together, each with the same images; the first one writes to ``folder``
     """
-    overrides = {"size": images.shape[1], **(overrides or {})} if images.ndim == 4 else overrides
+    images, seed = check_images(images), seed_from(seed)
+    overrides = {"size": images.shape[1], **(overrides or {})}
     settings, options = resolve(method, overrides)
-    n = check_images(images, settings.size)
+    check_images(images, settings.size)
+    n = check_number(images)
     torch_device = choose_device(device)
     dtype = choose_precision(precision, torch_device, WIDE)
     identity = {
@@ -119,7 +120,7 @@ def pretrain(
         precision=precision,
         folder=None if folder is None else Path(folder),
         progress=progress,
-        on_epoch=on_epoch,
+        on_epoch=None if on_epoch is None else lambda epoch: on_epoch(epoch, copy.deepcopy(model.backbone).eval()),
         checkpoint_seconds=checkpoint_seconds,
         group=group,
     )
@@ -130,8 +131,7 @@ def build(
 ) -> tuple[Method, Settings]:
     """The untrained method for n images, and the settings of its training."""
     settings, options = resolve(method, overrides)
-    with torch.random.fork_rng(devices=[]):  # leave the caller's random state alone
-        torch.manual_seed(seed)
+    with seeded(seed):
         network = ResNet18(settings.stem, settings.width) if backbone is None else backbone
         create: Callable[..., Method] = method_class(method)
         return create(network, feature_dim(network, settings.size), n, **options), settings
@@ -153,11 +153,16 @@ def train_method(
     precision: str = "auto",
     folder: Path | None = None,
     progress: bool = False,
-    on_epoch: OnEpoch | None = None,
+    on_epoch: Callable[[int], None] | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     group: Group = ONE_PROCESS,
+    description: str = "Pretraining",
 ) -> Pretrained:
-    """Train a method in place; ``identity`` names the training in checkpoints. For the rest see ``pretrain``."""
+    """Train a method in place.
+
+    ``identity`` names the training in checkpoints, ``description`` in the progress bar and in errors. For the rest see
+    ``pretrain``.
+    """
     n, D = len(images), feature_dim(model.backbone, settings.size)
     torch_device = choose_device(device)
     dtype = choose_precision(precision, torch_device, WIDE)
@@ -176,39 +181,44 @@ def train_method(
     history = list(metrics.records) if metrics else []
     pending: list[Record] = []
     saved_at = time.monotonic()
-    bar = progress_bar(
-        total, desc="Pretraining", unit="steps", initial=state.step, enabled=progress and group.rank == 0
-    )
+    bar = progress_bar(total, desc=description, unit="steps", initial=state.step, enabled=progress and group.rank == 0)
 
     with Interrupt() as interrupt, bar:
         while state.step < total:
             step = state.step
             batch = Batch(batches.rows(step), step, seed, group)
             lr = settings.learning_rate(step, per_epoch, total)
-            mine = group.part(len(batch.rows))
-            groups = [
-                torch.from_numpy(images[rows[mine]]).to(torch_device) for rows in (batch.rows, *model.companions(batch))
+            part = group.part(len(batch.rows))
+            pixel_batches = [
+                torch.from_numpy(images[rows[part]]).to(torch_device) for rows in (batch.rows, *model.companions(batch))
             ]
-            sources = [*((augment, groups[0]) for augment in views), *((views[0], pixels) for pixels in groups[1:])]
-            numbers = [draw(len(batch.rows), seed=seed, step=step, view=view)[mine] for view in range(len(sources))]
+            sources = [
+                *((augment, pixel_batches[0]) for augment in views),
+                *((views[0], pixels) for pixels in pixel_batches[1:]),
+            ]
+            numbers = [draw(len(batch.rows), seed=seed, step=step, view=view)[part] for view in range(len(sources))]
             augmented = [
                 augment(source, u).contiguous(memory_format=layout)
                 for (augment, source), u in zip(sources, numbers, strict=True)
             ]
-            with autocast(torch_device, dtype):
+            statistics = running_statistics(model)
+            dropout_seed = mix(mix(mix(seed, step), 0), group.rank)
+            with seeded(dropout_seed, torch_device), autocast(torch_device, dtype):
                 loss = model.loss(augmented, batch)
             record = {"step": step, "epoch": step // per_epoch, "lr": lr, **update(state, loss, lr, batch)}
             pending.append(record)
             history.append(record)
+            if not record["finite"]:
+                restore(statistics)
             state.skipped = 0 if record["finite"] else state.skipped + 1
-            _check_finite(state, settings, dtype)
+            _check_finite(state, settings, dtype, description)
             state.step += 1
             _watch_collapse(state, record["spread"])
             bar.set_postfix(loss=_text(record["loss"]), spread=_text(record["spread"]))
             bar.update()
 
             if on_epoch and state.step % per_epoch == 0:
-                on_epoch(state.step // per_epoch, copy.deepcopy(model.backbone).eval())
+                on_epoch(state.step // per_epoch)
             stop = group.any(state.step == total or interrupt.requested)
             if stop or time.monotonic() - saved_at > checkpoint_seconds:
                 if metrics:
@@ -220,38 +230,15 @@ def train_method(
             if stop:
                 break
 
-    model.eval()
     finished, collapsed = state.step == total, state.spread < COLLAPSED
+    if finished and any(view.size != settings.size for view in views):
+        recalibrate(model, images, settings, seed, group)
+    model.eval()
     return Pretrained(model, model.backbone, D, settings, augmentation, history, finished, collapsed)
 
 
-def check_images(images: Images, size: int) -> int:
-    """The number of images, after checking their shape; warns if they are few."""
-    if images.dtype != np.uint8 or images.shape[1:] != (size, size, 3):
-        raise ValueError(
-            f"images must be uint8 of shape (n, {size}, {size}, 3), but are {images.dtype} of shape {images.shape}."
-        )
-    n = len(images)
-    if n < 2:
-        raise ValueError(f"Pretraining needs at least 2 images, but got {n}.")
-    if n < FEW_IMAGES:
-        warnings.warn(
-            f"{n} images are too few to train a useful encoder; give several thousand, or use a pretrained encoder, "
-            "such as bundled.",
-            UserWarning,
-            stacklevel=3,
-        )
-    return n
-
-
-def default_augmentation(settings: Settings) -> Augmentation:
-    """The paper's augmentation, with CIFAR's normalisation for small images and ImageNet's for large ones."""
-    mean, std = (CIFAR_MEAN, CIFAR_STD) if settings.stem == 3 else (IMAGENET_MEAN, IMAGENET_STD)
-    return Augmentation(size=settings.size, mean=mean, std=std)
-
-
 def memory_format(module: nn.Module) -> torch.memory_format:
-    """Channels last, which is faster, unless a convolution has a number of channels that is no multiple of 8.
+    """Channels last, which is faster, unless a convolution has a number of channels that is not a multiple of 8.
 
     With channels last and less than 8 channels, the CPU kernels of torch 2.13 corrupt memory in the backward pass.
     """
@@ -277,11 +264,11 @@ def _text(value: float | None) -> str:
     return "nan" if value is None else f"{value:.3g}"
 
 
-def _check_finite(state: PretrainState, settings: Settings, dtype: torch.dtype) -> None:
+def _check_finite(state: PretrainState, settings: Settings, dtype: torch.dtype, description: str) -> None:
     if state.skipped == MAX_SKIPPED:
         advice = "lower the learning rate" + (" or use precision float32" if dtype != torch.float32 else "")
         raise FloatingPointError(
-            f"Pretraining stopped at step {state.step}: loss or gradient was not finite in {MAX_SKIPPED} "
+            f"{description} stopped at step {state.step}: loss or gradient was not finite in {MAX_SKIPPED} "
             f"consecutive steps (learning rate {settings.lr:g}); {advice}."
         )
 
@@ -290,8 +277,8 @@ def _watch_collapse(state: PretrainState, value: float | None) -> None:
     """Average the spread, and warn once if the embedding has collapsed."""
     was_fine = state.spread >= COLLAPSED
     state.spread += ((value or 0.0) - state.spread) / min(state.step, COLLAPSE_STEPS)
-    newly = was_fine or state.step == COLLAPSE_STEPS  # before, the mean is over too few steps
-    if newly and state.spread < COLLAPSED and state.step >= COLLAPSE_STEPS:
+    first_time = was_fine or state.step == COLLAPSE_STEPS  # before, the mean is over too few steps
+    if first_time and state.spread < COLLAPSED and state.step >= COLLAPSE_STEPS:
         warnings.warn(
             f"The embedding has collapsed: its spread is {state.spread:.2g} (1 if it points in all directions), so all "
             "images look the same to the encoder; lower the learning rate, or give more varied images.",

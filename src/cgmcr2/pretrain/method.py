@@ -64,11 +64,13 @@ class Method(nn.Module):
     def check(cls, settings: Settings, options: Mapping[str, Any]) -> None:
         """Raise ``ValueError`` if the options are invalid, alone or with these settings."""
         for name, value in options.items():
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                continue
-            zero = name in cls.may_be_zero
-            if not (0 < value < math.inf or (zero and value == 0)):
-                raise ValueError(f"{name} must be {'at least' if zero else 'above'} 0, but is {value!r}.")
+            if not isinstance(value, (bool, str)):
+                check_positive(name, value, may_be_zero=name in cls.may_be_zero)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Features (n, D) of normalised images (n, 3, h, w)."""
+        features: Tensor = self.backbone(pixels)
+        return features
 
     def augmentations(self, augmentation: Augmentation) -> tuple[Augmentation, ...]:
         """The augmentation of each view; two views by default."""
@@ -84,6 +86,12 @@ class Method(nn.Module):
 
     def after_step(self, batch: Batch) -> None:
         """Update what the optimizer does not, such as a momentum encoder; not called after a skipped step."""
+
+
+def check_positive(name: str, value: float, *, may_be_zero: bool = False) -> None:
+    """Raise ``ValueError`` unless ``value`` is finite and above 0, or 0 if it may be."""
+    if not (0 < value < math.inf or (may_be_zero and value == 0)):
+        raise ValueError(f"{name} must be {'at least' if may_be_zero else 'above'} 0, but is {value!r}.")
 
 
 def random_neighbours(nearest: Tensor, batch: Batch) -> npt.NDArray[np.int64]:

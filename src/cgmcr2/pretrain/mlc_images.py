@@ -11,18 +11,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from cgmcr2._random import seeded
 from cgmcr2.baselines.mlc import TwoHeads, mlc_loss
 from cgmcr2.baselines.spectral import NystromMap, fit_graph, neighbours
 from cgmcr2.objectives import coding_rate
 
+from .features import map_images
 from .loop import feature_dim
 from .method import Batch, Loss
-from .staged import FixableMethod, StagedClusterer, seeded, stage_seed
+from .staged import FixableMethod, StagedClusterer, stage_seed
 
 if TYPE_CHECKING:
     from cgmcr2.encoders.resnet import ResNet18
 
-    from .loop import Images
+    from .images import Images
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -35,8 +37,8 @@ class ImageMLC(StagedClusterer):
     3. All layers are trained by ``mlc_loss`` of the mean embeddings of two views. The clusters are a normalized cut of
        the neighbour graph of the cluster head's output; new images are labelled by the Nyström extension.
 
-    The authors' code for images was not at hand; views are averaged as in NMCE. Otherwise the differences are those of
-    ``cgmcr2.baselines.MLC``.
+    The authors' code for images was not available; views are averaged as in NMCE. Otherwise the differences are those
+    of ``cgmcr2.baselines.MLC``.
 
     Parameters
     ----------
@@ -47,6 +49,7 @@ class ImageMLC(StagedClusterer):
     """
 
     name = "mlc-images"
+    may_be_zero: ClassVar[frozenset[str]] = frozenset({"mu"})
     reference = "Ding, Tong, Chan, Dai, Ma and Haeffele, Unsupervised Manifold Linearizing and Clustering, ICCV 2023"
     pretraining: ClassVar[str] = "simclr-tcr"
     defaults: ClassVar[dict[str, Any]] = {
@@ -73,9 +76,9 @@ class ImageMLC(StagedClusterer):
         with seeded(stage_seed(seed, 1)):
             heads = TwoHeads(feature_dim(backbone, first.size), self.hidden_dim, self.embedding_dim)
         self.map_: NystromMap | None = None
-        self._train(self._network(backbone, heads, warmup=True), first, images, stage_seed(seed, 2))
+        self._train(self._network(backbone, heads, warmup=True), first, images, stage_seed(seed, 2), "Heads")
         heads.cluster.load_state_dict(heads.feature.state_dict())
-        self._train(self._network(backbone, heads, warmup=False), last, images, stage_seed(seed, 3))
+        self._train(self._network(backbone, heads, warmup=False), last, images, stage_seed(seed, 3), "All layers")
 
     def _fitted_labels(self, images: Images) -> npt.NDArray[np.int64]:
         C = self._embedding(images)
@@ -97,7 +100,7 @@ class ImageMLC(StagedClusterer):
         self.map_ = NystromMap.from_arrays(arrays)
 
     def _embedding(self, images: Images) -> npt.NDArray[np.float32]:
-        return np.asarray(self._map(images, lambda pixels: self.model_.logits(self.model_.backbone(pixels))).numpy())
+        return np.asarray(map_images(self.model_, images, self._settings).numpy())
 
     def _labels(self, images: Images) -> npt.NDArray[np.int64]:
         if self.map_ is None:  # during the training

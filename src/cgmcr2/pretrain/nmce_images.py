@@ -9,18 +9,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from cgmcr2._random import mix
+from cgmcr2._random import mix, seeded
 from cgmcr2.baselines.nmce import EmbeddingAndLogits, nmce_loss
 from cgmcr2.model import gumbel_softmax
 
 from .loop import feature_dim
 from .method import Batch, Loss
-from .staged import FixableMethod, StagedClusterer, seeded, stage_seed
+from .staged import FixableMethod, StagedClusterer, stage_seed
 
 if TYPE_CHECKING:
     from cgmcr2.encoders.resnet import ResNet18
 
-    from .loop import Images
+    from .images import Images
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -68,9 +68,9 @@ class ImageNMCE(StagedClusterer):
         backbone = self._pretrained(images, settings, seed)
         with seeded(stage_seed(seed, 1)):
             heads = self._heads(feature_dim(backbone, first.size))
-        for fixed, stage in ((True, first), (False, last)):
+        for fixed, stage, description in ((True, first, "Heads"), (False, last, "All layers")):
             model = RateReduction(backbone, heads, self.eps, self.temperature, fixed=fixed)
-            self._train(model, stage, images, stage_seed(seed, 3 - fixed))
+            self._train(model, stage, images, stage_seed(seed, 3 - fixed), description)
 
     def _untrained(self, backbone: ResNet18) -> RateReduction:
         return RateReduction(backbone, self._heads(backbone.dim), self.eps, self.temperature, fixed=False)

@@ -6,7 +6,9 @@ import dataclasses
 import difflib
 import importlib
 import inspect
-from collections.abc import Mapping
+import math
+import numbers
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
 from .method import Method
@@ -14,13 +16,8 @@ from .settings import Settings
 
 MethodName = Literal["moco-v2", "simclr-tcr", "cc", "gcc", "imc-swav"]
 
-_CLASSES: dict[str, str] = {  # in the module of the same name
-    "moco-v2": "MocoV2",
-    "simclr-tcr": "SimclrTcr",
-    "cc": "ContrastiveClustering",
-    "gcc": "GraphContrastiveClustering",
-    "imc-swav": "InformationSwav",
-}
+# The classes of the methods, each in the module of the method's name.
+_CLASSES = ("MocoV2", "SimclrTcr", "ContrastiveClustering", "GraphContrastiveClustering", "InformationSwav")
 
 
 def method_class(name: str) -> type[Method]:
@@ -29,10 +26,11 @@ def method_class(name: str) -> type[Method]:
     >>> method_class("moco-v2").__name__
     'MocoV2'
     """
-    if name not in _CLASSES:
-        raise ValueError(f"There is no pretraining method {name!r}; choose from {', '.join(get_args(MethodName))}.")
+    names = get_args(MethodName)
+    if name not in names:
+        raise ValueError(f"There is no pretraining method {name!r}; choose from {', '.join(names)}.")
     module = importlib.import_module(f"cgmcr2.pretrain.{name.replace('-', '_')}")
-    kind: type[Method] = getattr(module, _CLASSES[name])
+    kind: type[Method] = getattr(module, _CLASSES[names.index(name)])
     return kind
 
 
@@ -54,13 +52,19 @@ def resolve(name: str, overrides: Mapping[str, Any] | None = None) -> tuple[Sett
     for key, value in (overrides or {}).items():
         values = options if key in options else common
         if key not in values:
-            similar = difflib.get_close_matches(key, [*options, *common], n=1)
-            hint = f"did you mean {similar[0]!r}?" if similar else f"choose from {', '.join([*common, *options])}."
-            raise ValueError(f"There is no setting {key!r} of {name}; {hint}")
+            raise unknown_setting(key, name, [*common, *options])
         values[key] = convert(key, value, values[key])
     settings = Settings(**common)
     kind.check(settings, options)
     return settings, options
+
+
+def unknown_setting(key: str, name: str, valid: Iterable[str]) -> ValueError:
+    """The error that ``key`` is not one of the ``valid`` settings of the method ``name``."""
+    valid = list(valid)
+    similar = difflib.get_close_matches(key, valid, n=1)
+    hint = f"did you mean {similar[0]!r}?" if similar else f"choose from {', '.join(valid)}."
+    return ValueError(f"There is no setting {key!r} of {name}; {hint}")
 
 
 def convert(name: str, value: Any, default: Any) -> Any:
@@ -70,10 +74,11 @@ def convert(name: str, value: Any, default: Any) -> Any:
             needed = "true or false" if isinstance(default, bool) else "a word"
             raise ValueError(f"{name} must be {needed}, but is {value!r}.")
         return value
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ValueError(f"{name} must be a number, but is {value!r}.")
+    number = int(value) if isinstance(value, numbers.Integral) else float(value)
     if isinstance(default, int):
-        if value != int(value):
+        if not math.isfinite(number) or number != int(number):
             raise ValueError(f"{name} must be an integer, but is {value!r}.")
-        return int(value)
-    return value
+        return int(number)
+    return number

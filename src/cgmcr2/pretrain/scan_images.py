@@ -17,13 +17,14 @@ from cgmcr2.graphs.knn import top_similar
 
 from .augment import Augmentation
 from .clusterer import HeadMethod
+from .features import map_images
 from .method import Batch, Loss, random_neighbours
 from .staged import StagedClusterer, seeded_linear, stage_seed, strong, weak
 
 if TYPE_CHECKING:
     from cgmcr2.encoders.resnet import ResNet18
 
-    from .loop import Images
+    from .images import Images
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -53,6 +54,8 @@ class ImageSCAN(StagedClusterer):
     """
 
     name = "scan-images"
+    may_be_zero: ClassVar[frozenset[str]] = frozenset({"mu"})
+    fractions: ClassVar[frozenset[str]] = frozenset({"threshold"})
     reference = "Van Gansbeke, Vandenhende, Georgoulis, Proesmans and Van Gool, ECCV 2020"
     defaults: ClassVar[dict[str, Any]] = {
         "optimizer": "adam",
@@ -72,11 +75,12 @@ class ImageSCAN(StagedClusterer):
         consistency = self._stage_settings({**settings, "epochs": self.scan_epochs}, self.defaults)
         backbone = self._pretrained(images, settings, seed)
         head = seeded_linear(backbone, consistency.size, self.n_clusters, stage_seed(seed, 1))
-        self.model_, self._settings = SelfLabelling(backbone, head, self.threshold), labelling
-        U = F.normalize(self._map(images, backbone), dim=1)
+        U = F.normalize(map_images(backbone, images, labelling), dim=1)
         nearest = top_similar(U, n_positives(len(U), self.n_clusters, self.n_neighbors))[1]
-        self._train(NeighbourConsistency(backbone, head, nearest, self.mu), consistency, images, stage_seed(seed, 2))
-        self._train(SelfLabelling(backbone, head, self.threshold), labelling, images, stage_seed(seed, 3))
+        first = NeighbourConsistency(backbone, head, nearest, self.mu)
+        self._train(first, consistency, images, stage_seed(seed, 2), "Consistency")
+        last = SelfLabelling(backbone, head, self.threshold)
+        self._train(last, labelling, images, stage_seed(seed, 3), "Self-labelling")
 
     def _untrained(self, backbone: ResNet18) -> SelfLabelling:
         return SelfLabelling(backbone, nn.Linear(backbone.dim, self.n_clusters), self.threshold)

@@ -11,19 +11,21 @@ from torch import Tensor, nn
 
 from cgmcr2._optim import Adam
 from cgmcr2._progress import progress_bar
+from cgmcr2._random import seeded
 from cgmcr2.baselines.deep import n_positives
 from cgmcr2.graphs.knn import top_similar
 
-from .augment import Augmentation, draw
+from .augment import Augmentation, default_augmentation, draw
 from .clusterer import HeadMethod
-from .features import view_features
+from .features import map_images, view_features
+from .loop import feature_dim
 from .method import Batch, Loss, projection_head
-from .staged import StagedClusterer, seeded, stage_seed, strong, weak
+from .staged import StagedClusterer, stage_seed, strong, weak
 
 if TYPE_CHECKING:
     from cgmcr2.encoders.resnet import ResNet18
 
-    from .loop import Images
+    from .images import Images
     from .settings import Settings
 
 
@@ -35,9 +37,9 @@ class SPICE(StagedClusterer):
     2. Several heads on the fixed features: per batch, the prototype of a cluster is the mean feature of its most
        confident images, the images nearest to it are pseudo-labelled, and the head is trained on strong views of them
        with cross-entropy of the softmax of the memberships. The head of lowest loss is kept.
-    3. An image is reliable if its confidence is above 0.99 and 90 % of its neighbours have its label. The network is
-       trained on these labels and, for all images, on the consistency of a strong with a confident weak view
-       (FixMatch).
+    3. An image is reliable if its confidence is above 0.99 and the fraction ``agreement`` of its neighbours has its
+       label. The network is trained on these labels and, for all images, on the consistency of a strong with a
+       confident weak view (FixMatch).
 
     Differences from the authors' code (github.com/niuchuangnn/SPICE): the strong view is the contrastive augmentation
     with cutout (theirs: four random operations with cutout); every cluster keeps as many reliable images as the
@@ -58,6 +60,9 @@ class SPICE(StagedClusterer):
         Fraction of the mean cluster size whose mean is a prototype.
     threshold : float
         Confidence above which a weak view labels a strong one.
+    agreement : float
+        Fraction of the neighbours of a reliable image that have its label: 0.9 in the authors' configurations for
+        STL-10 and ImageNet; theirs for CIFAR have 0.99, as table 4.
 
     References
     ----------
@@ -66,6 +71,7 @@ class SPICE(StagedClusterer):
 
     name = "spice"
     reference = "Niu, Shan and Wang, SPICE: Semantic Pseudo-Labeling for Image Clustering, IEEE TIP 2022"
+    fractions: ClassVar[frozenset[str]] = frozenset({"center_ratio", "threshold", "agreement"})
     defaults: ClassVar[dict[str, Any]] = {"optimizer": "sgd", "lr": 0.03, "weight_decay": 5e-4, "epochs": 100.0}
 
     n_heads: int = 10
@@ -74,22 +80,22 @@ class SPICE(StagedClusterer):
     head_batch: int = 5000
     center_ratio: float = 0.5
     threshold: float = 0.95
+    agreement: float = 0.9
 
     def _fit(self, images: Images, settings: dict[str, Any], seed: int) -> None:
         stage = self._stage_settings(settings, self.defaults)
         backbone = self._pretrained(images, settings, seed)
         heads = self._train_heads(backbone.eval(), images, stage, stage_seed(seed, 1))
         semi = SemiSupervised(backbone, heads[0], torch.full((len(images),), -1), self.threshold)
-        self.model_, self._settings = semi, stage
-        X = self._map(images, semi.backbone).to(next(backbone.parameters()).device)
+        X = map_images(backbone, images, stage).to(next(backbone.parameters()).device)
         U = F.normalize(X, dim=1)
         with torch.no_grad():
             memberships = [head(X).softmax(1) for head in heads]
             losses = [self._selection_loss(U, P) for P in memberships]
         best = min(range(len(heads)), key=lambda h: losses[h])
         semi.head = heads[best]
-        semi.labels[:] = reliable_labels(U, memberships[best])
-        self._train(semi, stage, images, stage_seed(seed, 2))
+        semi.labels[:] = reliable_labels(U, memberships[best], agreement=self.agreement)
+        self._train(semi, stage, images, stage_seed(seed, 2), "Semi-supervised")
 
     def _untrained(self, backbone: ResNet18) -> SemiSupervised:
         head = projection_head(backbone.dim, backbone.dim, self.n_clusters)
@@ -101,12 +107,10 @@ class SPICE(StagedClusterer):
 
     def _train_heads(self, backbone: nn.Module, images: Images, stage: Settings, seed: int) -> list[nn.Sequential]:
         """Heads (n, D) -> (n, k) trained on prototype pseudo-labels with the backbone fixed."""
-        from .loop import default_augmentation
-
         augmentation = default_augmentation(stage)
         device = next(backbone.parameters()).device
         generator = torch.Generator().manual_seed(seed)
-        n, D = len(images), backbone(torch.zeros(2, 3, stage.size, stage.size, device=device)).shape[1]
+        n, D = len(images), feature_dim(backbone, stage.size)
         with seeded(seed):
             heads = [projection_head(D, D, self.n_clusters).to(device) for _ in range(self.n_heads)]
         optimizer = Adam([p for head in heads for p in head.parameters()], lr=0.005)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from cgmcr2._random import mix
+from cgmcr2._random import mix, seeded
 from cgmcr2.encoders.pretrained import PretrainedEncoder, read_pretrained_config
 
 from .augment import Augmentation
@@ -24,7 +23,7 @@ from .settings import Settings
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from .loop import Images
+    from .images import Images
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -48,11 +47,17 @@ class StagedClusterer(ImageClusterer):
     pretrain_epochs: float = 200.0
 
     def training_settings(self) -> dict[str, Any]:
-        training = dataclasses.asdict(self._stage_settings(dict(self.settings or {}), self.defaults))
+        self._check()
+        given = self._given_settings()
+        training = dataclasses.asdict(self._stage_settings(given, self.defaults))
         if self.encoder is None:
-            settings, options = resolve(self.pretraining, self._pretraining_settings(training))
+            settings, options = resolve(self.pretraining, self._pretraining_settings(given))
             training["pretraining"] = {**dataclasses.asdict(settings), **options}
         return training
+
+    @classmethod
+    def setting_names(cls) -> list[str]:
+        return [field.name for field in dataclasses.fields(Settings)]
 
     def _pretrained(self, images: Images, settings: dict[str, Any], seed: int) -> nn.Module:
         """The pretrained backbone."""
@@ -68,7 +73,7 @@ class StagedClusterer(ImageClusterer):
             encoder = PretrainedEncoder(Path(self.encoder), device=self.device)
             return copy.deepcopy(encoder._network).requires_grad_(True)
         model, stage = build(self.pretraining, self._pretraining_settings(settings), len(images), seed)
-        return self._train(model, stage, images, seed).backbone
+        return self._train(model, stage, images, seed, "Pretraining").backbone
 
     def _pretraining_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         shared = {name: value for name, value in settings.items() if name in ("size", "width", "batch_size")}
@@ -77,9 +82,6 @@ class StagedClusterer(ImageClusterer):
     def _stage_settings(self, settings: dict[str, Any], defaults: dict[str, Any]) -> Settings:
         """Settings of a stage: ``defaults``, replaced by those that the user has given."""
         values = {**dataclasses.asdict(Settings()), **defaults}
-        unknown = [name for name in settings if name not in values]
-        if unknown:
-            raise ValueError(f"There is no setting {unknown[0]!r} of {self.name}; choose from {', '.join(values)}.")
         return Settings(**values | {name: convert(name, value, values[name]) for name, value in settings.items()})
 
 
@@ -124,14 +126,6 @@ def strong(augmentation: Augmentation) -> StrongAugmentation:
 def stage_seed(seed: int, stage: int) -> int:
     """Seed of a stage."""
     return mix(seed, stage) % 2**31
-
-
-@contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Context in which torch's generator on the CPU, which initialises layers, is seeded."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
 
 
 def seeded_linear(backbone: nn.Module, size: int, k: int, seed: int) -> nn.Linear:

@@ -14,7 +14,7 @@ from .method import Method
 from .settings import Settings
 
 CHECKPOINT = PRETRAINED_CHECKPOINT
-PROGRESS = ("step", "spread", "skipped", "metrics")  # fields of the state that are no tensors
+PROGRESS = ("step", "spread", "skipped", "metrics")  # fields of the state that are not tensors
 
 
 @dataclasses.dataclass

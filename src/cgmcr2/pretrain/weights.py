@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +24,6 @@ from .loop import memory_format
 from .settings import Settings
 
 FORMAT = 1
-NOT_SAVED = ("device", "verbose", "on_epoch")  # these parameters do not affect the model
 NETWORK = "network."  # start of the names of the network's tensors, next to those of the estimator
 ADVICE = "restore the file, or train the model again"
 
@@ -45,9 +43,9 @@ class _Config:
 def save_clusterer(model: ImageClusterer, folder: Path) -> None:
     """Write a fitted estimator to ``folder``."""
     backbone = cast(ResNet18, model.model_.backbone)
-    parameters = {name: _plain(value) for name, value in model.get_params().items() if name not in NOT_SAVED}
-    parameters["random_state"] = model.seed_
-    config = _Config(FORMAT, model.name, parameters, model._settings, backbone.conv1.kernel_size[0], backbone.dim // 8)
+    config = _Config(
+        FORMAT, model.name, model._parameters(), model._settings, backbone.conv1.kernel_size[0], backbone.dim // 8
+    )
     network = {NETWORK + name: tensor for name, tensor in _predicting(model).items()}
     arrays = {name: torch.from_numpy(np.array(array)) for name, array in model._state().items()}
     tensors = {"labels_": torch.from_numpy(model.labels_), **arrays, **network}
@@ -106,12 +104,3 @@ def _predicting(model: ImageClusterer) -> dict[str, Tensor]:
 
 def _text(shape: torch.Size | None) -> str:
     return "missing" if shape is None else f"of shape {tuple(shape)}"
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as a value of JSON."""
-    if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, np.generic):
-        return value.item()
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
