@@ -140,7 +140,7 @@ def compare(setting: Setting, repeats: int) -> str:
                 start = clock()
                 results[name] = value_and_gradients(CANDIDATES[name], Z, Pi)
                 seconds[name] = min(seconds[name], clock() - start)
-    everything = functools.partial(cluster_coding_rate, tolerance=0, gradient="all")
+    everything = functools.partial(cluster_coding_rate, tolerance=0)
     exact = value_and_gradients(everything, Z.double(), Pi.double())
     errors = [" / ".join(f"{error(results[name][i], exact[i]):.0e}" for name in CANDIDATES) for i in range(len(exact))]
     del results, exact

@@ -84,6 +84,9 @@ def test_equal_rows_get_one_cluster_and_a_warning(data: Array) -> None:
         warnings.simplefilter("error")
         model = fit(data, "auto")
     assert (model.n_clusters_, set(model.labels_)) == (1, {0})
+    assert model.spectral_labels(data[:1]).tolist() == [0]
+    with pytest.raises(ValueError, match="n_clusters was given or only one cluster was found"):
+        model.predict(data, level=1)
 
 
 def test_duplicate_rows_get_the_same_cluster() -> None:

@@ -80,8 +80,9 @@ def seed_from(random_state: Any) -> int:
         return int(random_state.randint(2**31))
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
-    if isinstance(random_state, bool) or not isinstance(random_state, (int, np.integer)) or random_state < 0:
+    is_integer = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
+    if not is_integer or not 0 <= random_state < 2**64:  # torch.manual_seed takes 64 bits
         raise ValueError(
-            f"random_state must be None, a RandomState or an integer of at least 0, but is {random_state!r}."
+            f"random_state must be None, a RandomState or an integer from 0 to 2**64 - 1, but is {random_state!r}."
         )
     return int(random_state)

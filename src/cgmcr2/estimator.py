@@ -85,7 +85,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
     labels_ : (n,) cluster of each training row
     n_clusters_ : int, the number of clusters used
     choice_ : cgmcr2.consensus.Choice, how the number of clusters was chosen; None if it was given
-    levels_ : cgmcr2.model.levels.Levels, the tree of coarser and finer clusters; None if the number was given
+    levels_ : cgmcr2.model.levels.Levels, the tree of coarser and finer clusters; None if the number was given or is 1
     calibration_ : cgmcr2.consensus.Calibration, stability of the clusters and temperature of ``predict_proba``
     cluster_means_ : cgmcr2.model.ClusterMeans, mean features of the clusters, for ``outlier_scores``
     history_ : list of dict, per step: stage, epoch, learning rate, loss and its terms, live clusters, balance, seconds
@@ -150,9 +150,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         source = self._validate(X, reset=True)
         with process_group() as group:
             self._train(source, folder, tensorboard, group)
-            self._calibrate(source, stability_rows(source.shape[0], self.n_clusters_, self.seed_), group)
-            self.cluster_means_ = group.on_first(lambda: self._find_means(source, np.arange(source.shape[0])))
-            self.levels_ = group.on_first(lambda: self._build_levels(source, np.arange(source.shape[0])))
+            self._describe(source, np.arange(source.shape[0]), group)
             self._set_labels(group.on_first(lambda: self._labels(source)))
             if folder is not None and self.finished_ and group.rank == 0:
                 remove_checkpoints(Path(folder))
@@ -192,10 +190,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             if not self.finished_:
                 raise KeyboardInterrupt
             confidence = None if memberships is None else float(memberships.max(axis=1).mean())
-            rows = distinct[stability_rows(len(distinct), self.n_clusters_, self.seed_)]
-            self._calibrate(source, rows, group, confidence)
-            self.cluster_means_ = group.on_first(lambda: self._find_means(source, distinct))
-            self.levels_ = group.on_first(lambda: self._build_levels(source, distinct))
+            self._describe(source, distinct, group, confidence)
             with group.all_threads():
                 inference = self.infer(source if group.rank == 0 else Subset(source, np.arange(0)))
             self._set_labels(group.on_first(lambda: inference.labels))
@@ -223,7 +218,10 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         if level is None:
             return self._labels(source)
         if self.levels_ is None:
-            raise ValueError('There are no levels, because n_clusters was given; fit with n_clusters="auto".')
+            raise ValueError(
+                "There are no levels, because n_clusters was given or only one cluster was found; they need "
+                'n_clusters="auto" and several clusters.'
+            )
         Z, logits = self._forward(source)
         return self.levels_.labels(Z.numpy(), logits.argmax(-1).numpy(), level)
 
@@ -256,6 +254,8 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         Z = self.transform(X)
         if self.n_clusters_ > len(Z):
             raise ValueError(f"{len(Z)} rows cannot be grouped into {self.n_clusters_} clusters; give more rows.")
+        if self.n_clusters_ == 1:
+            return np.zeros(len(Z), dtype=np.int64)
         if self.settings_.graph == "batch":  # scale s from the batch size to n
             s = self.settings_.s * len(Z) / min(self.settings_.batch_size, len(Z))
         else:
@@ -359,19 +359,20 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             write_choice(folder, choice, request)
         return choice
 
-    def _calibrate(self, source: FeatureSource, rows: Int64, group: Group, confidence: float | None = None) -> None:
-        """Calibrate the mean confidence of ``rows`` to ``confidence`` if it is given, or else as ``calibrate`` does."""
+    def _describe(self, source: FeatureSource, rows: Int64, group: Group, confidence: float | None = None) -> None:
+        """Calibrate the trained network, find the cluster means and build the levels, from samples of ``rows``."""
+        self.calibration_ = group.on_first(lambda: self._calibrate(source, rows, confidence))
+        self.cluster_means_ = group.on_first(lambda: self._find_means(source, rows))
+        self.levels_ = group.on_first(lambda: self._build_levels(source, rows))
 
-        def compute() -> Calibration:
-            X = read_rows(source, rows)
-            if confidence is not None:
-                return Calibration(temperature_for(self._forward(X)[1], confidence), confidence)
-            guided = self.settings_.consensus_weight > 0
-            return calibrate(
-                self._projected_columns(X), self._forward(X)[1], self.n_clusters_, self.seed_, guided=guided
-            )
-
-        self.calibration_ = group.on_first(compute)
+    def _calibrate(self, source: FeatureSource, rows: Int64, confidence: float | None) -> Calibration:
+        """Calibrate the mean confidence of a sample of ``rows`` to ``confidence``, or else as ``calibrate`` does."""
+        k, seed = self.n_clusters_, self.seed_
+        X = read_rows(source, rows[stability_rows(len(rows), k, seed)])
+        logits = self._forward(X)[1]
+        if confidence is not None:
+            return Calibration(temperature_for(logits, confidence), confidence)
+        return calibrate(self._projected_columns(X), logits, k, seed, guided=self.settings_.consensus_weight > 0)
 
     def _find_means(self, source: FeatureSource, rows: Int64) -> ClusterMeans:
         """The mean features of the clusters, from a sample of ``rows``; 0 in a space that the network does not read."""

@@ -68,6 +68,14 @@ def test_every_cluster_keeps_rows() -> None:
     assert vote(voters, 3).tolist() == [0, 0, 0, 1, 2]
 
 
+def test_voters_with_fewer_clusters_than_asked_for_still_vote() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.arange(400) % 4
+    voters = [np.where(rng.random(400) < 0.3, rng.integers(4, size=400), truth) for _ in range(9)]
+    assert np.array_equal(vote(voters, 5), vote(voters, 4))
+    assert (vote(voters, 5) == truth).mean() > 0.98
+
+
 def test_one_voter_decides() -> None:
     labels = np.random.default_rng(0).integers(3, size=50)
     assert np.array_equal(vote([labels], 3), labels)

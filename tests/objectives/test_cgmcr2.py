@@ -33,7 +33,6 @@ def test_terms_equal_the_functions(heads: int | None, penalty: Penalty) -> None:
     torch.testing.assert_close(terms.cut + terms.penalty, cut)
     torch.testing.assert_close(terms.total, -terms.R + terms.Rc + cut)
     assert terms.total.shape == Pi.shape[:-2]
-    assert terms.volumes.shape == (*Pi.shape[:-2], 4)
     assert terms.R.shape == ()
 
 

@@ -88,7 +88,7 @@ def test_gradcheck(sparse: bool, penalty: str) -> None:
 
 def test_gradcheck_of_each_term() -> None:
     A, Pi = graph(9), memberships(9, 3).requires_grad_()
-    for i in range(3):
+    for i in range(2):
         assert torch.autograd.gradcheck(lambda Pi, i=i: cut_terms(Pi, A)[i], Pi)
 
 
@@ -107,10 +107,9 @@ def test_invariant_to_order_of_rows_and_clusters(n: int, k: int, seed: int) -> N
     rows, clusters = torch.randperm(n, generator=generator), torch.randperm(k, generator=generator)
     permuted = normalized_cut(Pi[rows][:, clusters], A[rows][:, rows], 4.0)
     torch.testing.assert_close(permuted, normalized_cut(Pi, A, 4.0))
-    trace, residual, volumes = cut_terms(Pi, A)
+    trace, residual = cut_terms(Pi, A)
     assert -1e-9 <= trace <= k
     assert residual >= 0
-    torch.testing.assert_close(volumes.sum(), A.sum())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -144,8 +143,8 @@ NO_EDGES = Edges(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.i
 @pytest.mark.parametrize("A", [torch.zeros(5, 5).double(), NO_EDGES])
 def test_graph_without_edges(A: Tensor | Edges) -> None:
     Pi = memberships(5, 2).requires_grad_()
-    trace, residual, volumes = cut_terms(Pi, A)
-    assert (trace.item(), residual.item(), volumes.sum().item()) == (0, 2, 0)
+    trace, residual = cut_terms(Pi, A)
+    assert (trace.item(), residual.item()) == (0, 2)
     (gradient,) = torch.autograd.grad(trace + residual, Pi)
     assert (gradient == 0).all()
 

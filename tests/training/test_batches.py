@@ -43,3 +43,9 @@ def test_half_are_neighbours_of_the_others() -> None:
     rows = set(Batches(20, 2, seed=0, neighbours=neighbours).rows(0))
     assert points < rows
     assert all(any(row in neighbours[point] for point in points) for row in rows - points)
+
+
+def test_every_row_meets_each_of_its_neighbours_in_some_epoch() -> None:
+    neighbours = np.arange(20)[:, None] + [100, 200]
+    batches = Batches(20, 2, seed=0, neighbours=neighbours)
+    assert set(neighbours.flat) <= {int(row) for step in range(200) for row in batches.rows(step)}

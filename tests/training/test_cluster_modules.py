@@ -14,7 +14,7 @@ from cgmcr2 import CgMCR2
 from cgmcr2.evaluation import score_labels
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
 from cgmcr2.training import Settings, resolve, train
-from cgmcr2.training.cluster_modules import BatchClustering, cluster_rows
+from cgmcr2.training.cluster_modules import BatchClustering, ClusterHead, cluster_rows
 
 MODULES = ("k-means", "spectral", "ensc")
 
@@ -37,9 +37,21 @@ def test_each_module_finds_the_clusters_of_a_batch(module: str) -> None:
     assert score_labels(y, Pi[0].argmax(1).numpy()).acc == 1
 
 
+def test_the_noise_of_the_cluster_head_depends_on_seed_and_step() -> None:
+    def memberships(seed: int, step: int) -> torch.Tensor:
+        head = ClusterHead(Settings(membership="gumbel"), seed, torch.device("cpu"))
+        return head.memberships(torch.empty(0), torch.zeros(2, 5, 3), step)
+
+    assert torch.equal(memberships(0, 1), memberships(0, 1))
+    assert not torch.equal(memberships(0, 1), memberships(0, 2))
+    assert not torch.equal(memberships(0, 1), memberships(1, 1))
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_fewer_rows_than_clusters(module: str) -> None:
-    assert len(cluster_rows(F.normalize(torch.randn(4, 3)).numpy(), 6, module, 10, 0)) == 4
+    labels = cluster_rows(blobs(4, 3)[0], 6, module, 10, 0)
+    assert len(labels) == 4
+    assert set(labels) <= set(range(4))
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -81,7 +93,7 @@ def test_the_loss_is_the_rate_reduction() -> None:
 
 def test_presets_drop_head_settings_and_refuse_given_ones() -> None:
     settings = resolve("auto", 1000, 10, 64, {"cluster_module": "spectral"})
-    assert (settings.n_heads, settings.consensus_weight, settings.act_on_collapse) == (1, 0.0, False)
+    assert (settings.n_heads, settings.consensus_weight) == (1, 0.0)
     with pytest.raises(ValueError, match="cluster_module='ensc' has no cluster heads, but n_heads is 4"):
         resolve("auto", 1000, 10, 64, {"cluster_module": "ensc", "n_heads": 4})
     with pytest.raises(ValueError, match="cluster_module must be one of 'head', 'k-means', 'spectral', 'ensc'"):

@@ -4,12 +4,25 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
+from cgmcr2.consensus.views import linear_views
 from cgmcr2.training import Settings
 from cgmcr2.training.precompute import Precomputed, precompute
 
 NOTHING = Settings(hidden_dim=8, neighbours=0, projection=0, consensus_weight=0.0)
+
+
+def informative_view(view: int) -> np.ndarray[Any, Any]:
+    """240 rows in three groups that the standard view (0) or the white view (1) shows more clearly."""
+    rng = np.random.default_rng(0)
+    X = 0.3 * rng.standard_normal((240, 16))
+    X[:, :3] += np.eye(3)[np.arange(240) % 3] * (2.0 if view == 1 else 3.0)
+    if view == 1:
+        X[:, 3:5] += rng.uniform(-8, 8, (240, 2))
+        X = X @ np.linalg.qr(rng.standard_normal((16, 16)))[0]  # standardising the columns does not help
+    return X.astype(np.float32)
 
 
 def test_only_what_the_settings_use_is_computed(X: np.ndarray[Any, Any]) -> None:
@@ -24,6 +37,25 @@ def test_only_what_the_settings_use_is_computed(X: np.ndarray[Any, Any]) -> None
     partition = precompute(X, 3, dataclasses.replace(NOTHING, consensus_weight=1.0), seed=0).partition
     assert partition is not None
     assert sorted(set(partition)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("view", [0, 1], ids=["standard", "white"])
+def test_the_view_of_most_voters_is_projected(view: int) -> None:
+    X = informative_view(view)
+    settings = dataclasses.replace(NOTHING, projection=8, consensus_weight=1.0)
+    matrix = precompute(X, 3, settings, seed=0).matrix
+    assert matrix is not None
+    assert torch.equal(matrix, linear_views(X, 8, 0).projection(view, 8)[1])
+
+
+def test_the_space_of_most_voters_is_projected() -> None:
+    noise = np.random.default_rng(1).standard_normal((240, 12)).astype(np.float32)
+    X = np.hstack([noise, informative_view(0)])
+    settings = dataclasses.replace(NOTHING, projection=8, consensus_weight=1.0)
+    matrix = precompute(X, 3, settings, seed=0, spaces=(12, 16)).matrix
+    assert matrix is not None
+    assert not matrix[:12].any()
+    assert matrix[12:].any()
 
 
 def test_tensors_round_trip(X: np.ndarray[Any, Any]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 
-from cgmcr2.training.refinement import Constraints, propagate
+from cgmcr2.model import Network, NetworkConfig
+from cgmcr2.training.refinement import Constraints, propagate, train_head
 
 NONE = np.empty(0, np.int64)
 
@@ -30,3 +32,18 @@ def test_confirmed_images_do_not_attract_those_of_other_clusters() -> None:
     walk = sp.csr_array(sp.eye_array(40))
     refined = propagate(P, walk, Constraints(labels, (NONE, NONE), NONE, NONE))
     assert (refined[20:].argmax(1) == 1).all()
+
+
+def test_the_head_learns_the_targets_and_the_rest_of_the_network_stays() -> None:
+    torch.manual_seed(0)
+    y = np.arange(90) % 3
+    X = (np.eye(8)[y] + 0.1 * np.random.default_rng(0).standard_normal((90, 8))).astype(np.float32)
+    network = Network(NetworkConfig(in_dim=8, n_clusters=2, hidden_dim=16, embedding_dim=4, n_heads=2, bn_momentum=1.0))
+    network.train()(50 + 20 * torch.randn(200, 8))  # statistics that BatchNorm cannot be left out with
+    unanswered = Constraints(np.full(90, -1), (NONE, NONE), NONE, NONE)
+    refined = train_head(network.eval(), 1, X, np.eye(3, dtype=np.float32)[y], unanswered)
+    with torch.no_grad():
+        (Z, logits), (Z_before, logits_before) = refined(torch.from_numpy(X)), network(torch.from_numpy(X))
+    assert torch.equal(Z, Z_before)
+    assert torch.equal(logits[0, :, :2], logits_before[0])
+    assert (logits[1].argmax(1).numpy() == y).all()

@@ -25,8 +25,8 @@ def _check_device(name: str) -> str:
 
 
 def _check_seed(seed: int | None) -> int | None:
-    if seed is not None and seed < 0:
-        raise typer.BadParameter(f"{seed} is not an integer of at least 0.")
+    if seed is not None and not 0 <= seed < 2**64:
+        raise typer.BadParameter(f"{seed} is not an integer from 0 to 2**64 - 1.")
     return seed
 
 

@@ -91,9 +91,8 @@ class Choice:
     candidates: tuple[int, ...]
     scores: tuple[float, ...]  # of the candidates
     chosen: int
-    runners_up: tuple[
-        int, ...
-    ]  # up to three other local maxima of the scores, at least a factor of 1.5 apart, highest first
+    # up to three other local maxima of the scores, at least a factor of 1.5 apart, highest first
+    runners_up: tuple[int, ...]
     clear: bool
     verdict: str  # one sentence for people
     noise: bool = False  # whether the groups are not significantly clearer than those of random data

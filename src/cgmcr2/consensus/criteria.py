@@ -39,8 +39,9 @@ def partition_criteria(
     """For each k of the grid, the mean relative information and the mean silhouette of k-means partitions.
 
     The relative information is the share of its maximum log k that the neighbour information reaches. It falls if
-    clusters are split where there are many neighbours across the border. A third of the mean cluster size of the
-    neighbours count, so that small clusters are not penalised for neighbours that they cannot hold.
+    clusters are split where there are many neighbours across the border. Each row is judged on its nearest neighbours
+    only, a third of the mean cluster size, so that small clusters are not penalised for neighbours that they cannot
+    hold.
 
     Args:
         views: for each view, the smoothed rows (n, p) after each walk.
@@ -159,7 +160,7 @@ def standardized_excess(values: Float64, reference: Float64, k: int) -> Float64:
 
 
 def _best_kmeans(Y: Tensor, k: int, starts: int, best: int, generator: torch.Generator) -> Int64:
-    """(best, n) the k-means partitions of lowest inertia: whether bad local optima agree is luck."""
+    """(best, n) the k-means partitions of lowest inertia; others are poor local optima, which agree by chance."""
     labels, inertia = kmeans(Y, k, starts, generator)
     partitions: Int64 = labels[inertia.argsort()[:best]].numpy()
     return partitions

@@ -133,7 +133,7 @@ def smoothed(X: Tensor, neighbours: Int64, m: int, steps: Sequence[int]) -> Iter
 def vote(partitions: Sequence[Int64], k: int, *, max_iter: int = 3) -> Int64:
     """(n,) the most frequent cluster of each row, after matching the clusters of all partitions with the first's.
 
-    A cluster that no row would have keeps its rows of the first partition.
+    A cluster of the first partition that is outvoted everywhere keeps its rows.
 
     >>> vote([np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0]), np.array([1, 1, 0, 0])], 2)
     array([0, 0, 1, 1])
@@ -146,6 +146,7 @@ def vote(partitions: Sequence[Int64], k: int, *, max_iter: int = 3) -> Int64:
         labels = votes.argmax(1)
         if np.array_equal(labels, previous):
             break
-    for cluster in np.flatnonzero(np.bincount(labels, minlength=k) == 0):  # outvoted everywhere
+    clusters = np.unique(partitions[0])
+    for cluster in np.setdiff1d(clusters, labels):
         labels[partitions[0] == cluster] = cluster
-    return labels if len(np.unique(labels)) == k else partitions[0]
+    return labels if np.isin(clusters, labels).all() else partitions[0]

@@ -17,7 +17,7 @@ from cgmcr2._random import seed_from
 
 from .ensemble import DEFAULT, ConsensusConfig, consensus_partition, neighbourhood
 from .partitions import Int64
-from .views import Views, space_views, unit_views, view_neighbours
+from .views import COMPONENTS, Views, space_views, unit_views, view_neighbours
 
 
 class ConsensusClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -71,7 +71,7 @@ class ConsensusClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= n:
             raise ValueError(f"n_clusters must be an integer between 1 and n_samples={n}, but is {k!r}.")
         config, seed = self.config or DEFAULT, seed_from(self.random_state)
-        self.views_: list[Views] = space_views(X, 256, seed)
+        self.views_: list[Views] = space_views(X, COMPONENTS, seed)
         neighbours = view_neighbours(X, self.views_, 2 * neighbourhood(n, int(k)), seed)
         unit = unit_views(self.views_, torch.from_numpy(X))
         labels = consensus_partition(unit, neighbours, int(k), seed, config=config, progress=self.verbose).labels

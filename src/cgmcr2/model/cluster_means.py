@@ -1,7 +1,7 @@
 """Mean features of the clusters, and how unusual a row is among the rows that they were computed from.
 
-The network maps every row that it was trained on close to the subspace of a cluster, also one of another kind. So
-unusual rows are found in the features, not in the embedding. The file ``cluster_means.safetensors`` is saved beside the
+Training moves every row close to the subspace of a cluster, even a row of another kind than all others. So unusual
+rows are found in the features, not in the embedding. The file ``cluster_means.safetensors`` is saved beside the
 network.
 """
 

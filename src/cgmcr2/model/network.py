@@ -111,7 +111,7 @@ class Network(nn.Module):
 
         In training, BatchNorm uses the statistics of the rows of all processes in ``group``.
         """
-        return self.heads(self.project(X), group)
+        return self.from_projected(self.project(X), group)
 
     def project(self, X: Tensor) -> Tensor:
         """The fixed part of the network, from ``X (n, D)`` to the input (n, p) of its first layer."""
@@ -122,7 +122,7 @@ class Network(nn.Module):
                 X = (X - self.input_mean) @ self.input_map  # (n, D) x (D, p) -> (n, p)
         return X
 
-    def heads(self, X: Tensor, group: Group = ONE_PROCESS) -> tuple[Tensor, Tensor]:
+    def from_projected(self, X: Tensor, group: Group = ONE_PROCESS) -> tuple[Tensor, Tensor]:
         """The trained part of the network, from the projected rows ``X (n, p)``."""
         n, m = X.shape[0], self.n_parts  # len(X) would fix n in an exported graph
         T = F.relu(batch_norm(self.batch_norm, self.pre_feature(X), group))  # (n, h)

@@ -87,7 +87,7 @@ def rates_by_rows(
         dZ = torch.zeros_like(columns)
         rates = []
         for chunk, w, chunk_share in chunks:
-            M = _lower_half(columns, w).mul_(alpha)
+            M = _lower_half(columns, w).mul_(alpha)  # M_l = I + alpha_l Z' diag(Pi_l) Z, alpha_l = alpha / n_l
             M.diagonal(dim1=-2, dim2=-1).add_(1)
             factor, failed = torch.linalg.cholesky_ex(M)
             rates.append(log_det(factor, failed))
@@ -119,15 +119,13 @@ def rates_by_members(
     share: Tensor,
     alpha: float,
     out: Derivatives | None,
-    all_rows: bool,
     *,
     chunk_bytes: int | None = None,
 ) -> Tensor:
     """Rates of clusters with m members each, by the smaller of the d x d and the m x m determinant.
 
     The m x m matrix is ``G = I + B B'`` with ``B = sqrt(alpha w) Z`` of the members. It satisfies
-    ``logdet G = logdet M`` and ``B M^-1 = G^-1 B``. With the Cholesky factor F of G, ``G = F F'``, every row z has
-    ``leverage = z'z - |F^-1 B z|^2``.
+    ``logdet G = logdet M`` and ``B M^-1 = G^-1 B``.
 
     Parameters
     ----------
@@ -146,9 +144,7 @@ def rates_by_members(
     alpha : float
         Factor of the weights in ``M``.
     out : Derivatives or None
-        Buffers for the derivatives; None computes the rates only. ``out.leverage`` must contain ``z'z``.
-    all_rows : bool
-        Write ``leverage`` for all rows, not only for the members; requires ``m <= d``.
+        Buffers for the derivatives; None computes the rates only. ``leverage`` is written for the members only.
     chunk_bytes : int, optional
         Maximum buffer size; default depends on the device.
 
@@ -160,8 +156,7 @@ def rates_by_members(
     m = rows.shape[1]
     identity = torch.eye(min(m, d), dtype=Z.dtype, device=Z.device)
     rates = []
-    entries = m * (n if all_rows else d)
-    for chunk, head, i, w, chunk_share in _chunks(entries, chunk_bytes, clusters, heads, rows, weights, share):
+    for chunk, head, i, w, chunk_share in _chunks(m * d, chunk_bytes, clusters, heads, rows, weights, share):
         members = Z[i]  # (c, m, d)
         root = (alpha * w).sqrt().unsqueeze(-1)
         B = members * root
@@ -174,14 +169,9 @@ def rates_by_members(
         solution = inverse @ B if m <= d else B @ inverse  # B M^-1 (c, m, d)
         dZ = solution * (root * (chunk_share / alpha).view(-1, 1, 1))
         out.dZ.view(-1, d).index_add_(0, (head.unsqueeze(-1) * n + i).flatten(), dZ.view(-1, d))
-        if all_rows:
-            whitened = torch.linalg.solve_triangular(factor, B, upper=False).reshape(-1, d)
-            explained = (whitened @ Z.T).view(-1, m, n)  # (c m, d) x (d, n) -> (c m, n)
-            out.leverage[chunk] -= explained.square_().sum(1)
-        else:
-            root = root.squeeze(-1)
-            leverage = (solution * members).sum(-1) / root
-            out.leverage[chunk.unsqueeze(-1), i] = torch.where(root > 0, leverage, members.square().sum(-1))
+        root = root.squeeze(-1)
+        leverage = (solution * members).sum(-1) / root
+        out.leverage[chunk.unsqueeze(-1), i] = torch.where(root > 0, leverage, members.square().sum(-1))
     return torch.cat(rates)
 
 

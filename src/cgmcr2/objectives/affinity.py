@@ -205,9 +205,8 @@ def doubly_stochastic(Z: Tensor, temperature: float = 0.175, iterations: int = 3
         tiny = torch.finfo(K.dtype).tiny
         u = K.sum(-1).clamp(min=tiny).rsqrt()
         for _ in range(iterations):
-            u = (
-                u / (K @ u).clamp(min=tiny)
-            ).sqrt()  # geometric mean of the old and the new scaling, to prevent oscillation
+            # geometric mean of the old and the new scaling, to prevent oscillation
+            u = (u / (K @ u).clamp(min=tiny)).sqrt()
         return torch.where(K > 0, K * torch.outer(u, u), 0)  # isolated rows stay zero
 
 

@@ -19,8 +19,8 @@ Affinity = Literal["cosine_topk", "gaussian", "doubly_stochastic", "cosine"]
 class Terms(NamedTuple):
     """The objective and its terms: ``total = -R + Rc + cut + penalty``; disabled terms are 0.
 
-    ``R`` is a scalar. The others are scalars for ``Pi (n, k)``, and have shape (heads,) for ``Pi (heads, n, k)``;
-    ``volumes`` has a further axis of length k. ``penalty`` includes its weight gamma.
+    ``R`` is a scalar. The others are scalars for ``Pi (n, k)``, and have shape (heads,) for ``Pi (heads, n, k)``.
+    ``penalty`` includes its weight gamma.
     """
 
     total: Tensor
@@ -28,7 +28,6 @@ class Terms(NamedTuple):
     Rc: Tensor
     cut: Tensor
     penalty: Tensor
-    volumes: Tensor
 
 
 class CgMCR2Objective(nn.Module):
@@ -46,10 +45,6 @@ class CgMCR2Objective(nn.Module):
         Affinity ``A`` of the batch: the paper's is ``"cosine_topk"``; ``"cosine"`` has no post-processing.
     penalty : {"squared", "norm"}
         ``"squared"`` (the paper's) or ``"norm"`` (the released code's); see :func:`normalized_cut`.
-    sigma : float
-        Bandwidth of the Gaussian kernel.
-    tolerance : float
-        Relative error allowed in ``Rc`` for dropping negligible memberships.
 
     Examples
     --------
@@ -67,8 +62,6 @@ class CgMCR2Objective(nn.Module):
         *,
         affinity: Affinity = "cosine_topk",
         penalty: Penalty = "squared",
-        sigma: float = 1.0,
-        tolerance: float = 1e-6,
     ) -> None:
         super().__init__()
         check_positive("eps", eps)
@@ -81,8 +74,6 @@ class CgMCR2Objective(nn.Module):
         self.s = s
         self.affinity: Affinity = affinity
         self.penalty: Penalty = penalty
-        self.sigma = sigma
-        self.tolerance = tolerance
 
     def forward(
         self,
@@ -116,12 +107,12 @@ class CgMCR2Objective(nn.Module):
         Z = functional.normalize(Z, dim=-1)
         zero = Z.new_zeros(Pi.shape[:-2])
         R = coding_rate(Z, self.eps) if use_rate else Z.new_zeros(())
-        Rc = cluster_coding_rate(Z, Pi, self.eps, tolerance=self.tolerance) if use_cluster_rate else zero
-        cut, penalty, volumes = zero, zero, Z.new_zeros((*Pi.shape[:-2], Pi.shape[-1]))
+        Rc = cluster_coding_rate(Z, Pi, self.eps) if use_cluster_rate else zero
+        cut, penalty = zero, zero
         if use_cut:
-            cut, residual, volumes = cut_terms(Pi, self.graph(Z) if A is None else A)
+            cut, residual = cut_terms(Pi, self.graph(Z) if A is None else A)
             penalty = cut_penalty(residual, self.gamma, Pi.shape[-1], self.penalty)
-        return Terms(-R + Rc + cut + penalty, R, Rc, cut, penalty, volumes)
+        return Terms(-R + Rc + cut + penalty, R, Rc, cut, penalty)
 
     def graph(self, Z: Tensor) -> Tensor | Edges:
         """Return the affinity of a batch ``Z`` (n, d), without gradient."""
@@ -129,7 +120,7 @@ class CgMCR2Objective(nn.Module):
             assert self.s is not None
             return cosine_topk(Z, self.s)
         if self.affinity == "gaussian":
-            return gaussian(Z, self.s, self.sigma)
+            return gaussian(Z, self.s)
         return doubly_stochastic(Z) if self.affinity == "doubly_stochastic" else cosine(Z)
 
     def extra_repr(self) -> str:

@@ -7,13 +7,12 @@ cluster and groups clusters of similar size; ``_cluster_rates.py`` computes the 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from cgmcr2.objectives._checks import (
-    check_choice,
     check_embedding,
     check_memberships,
     check_positive,
@@ -23,12 +22,8 @@ from cgmcr2.objectives._checks import (
 )
 from cgmcr2.objectives._cluster_rates import Derivatives, rates_by_members, rates_by_rows
 
-Gradient = Literal["members", "all"]
 
-
-def cluster_coding_rate(
-    Z: Tensor, Pi: Tensor, eps: float, *, tolerance: float = 1e-6, gradient: Gradient = "members"
-) -> Tensor:
+def cluster_coding_rate(Z: Tensor, Pi: Tensor, eps: float, *, tolerance: float = 1e-6) -> Tensor:
     r"""Cluster-wise coding rate Rc of an embedding (the paper's second term, to be minimised).
 
     .. math::
@@ -53,9 +48,8 @@ def cluster_coding_rate(
 
     *Gradient.* It is computed together with the value. There is no second derivative; requesting it raises. For dropped
     memberships, the gradient is an upper bound, exact for rows orthogonal to the cluster. With softmax memberships this
-    does not matter, because the softmax multiplies it by a membership of about 1e-10 or less. For straight-through
-    (hard) memberships, whose zeros need a gradient, use ``gradient="all"``; it adds n operations per member and
-    dimension.
+    does not matter, because the softmax multiplies it by a membership of about 1e-10 or less. Straight-through (hard)
+    memberships, whose zeros need an exact gradient, are not supported.
 
     On a GPU, each call synchronises once, to read the cluster sizes.
 
@@ -69,8 +63,6 @@ def cluster_coding_rate(
         Distortion, above 0.
     tolerance : float
         Relative error allowed for dropping small memberships; 0 drops zeros only.
-    gradient : {"members", "all"}
-        ``"all"`` computes the exact gradient also for dropped memberships.
 
     Returns
     -------
@@ -88,15 +80,12 @@ def cluster_coding_rate(
     check_positive("eps", eps)
     if not 0 <= tolerance < 1:
         raise ValueError(f"tolerance is {tolerance}; pass a relative error of at least 0 and below 1.")
-    check_choice("gradient", gradient, Gradient)
     Z, Pi = full_precision(Z, Pi)
     heads = Pi if Pi.ndim == 3 else Pi.unsqueeze(0)
     needs_gradient = torch.is_grad_enabled() and (Z.requires_grad or Pi.requires_grad)
     with without_autocast(Z):
         alpha = Z.shape[1] / eps**2
-        values: Tensor = _ClusterCodingRate.apply(  # type: ignore[no-untyped-call]
-            Z, heads, alpha, tolerance, gradient if needs_gradient else None
-        )
+        values: Tensor = _ClusterCodingRate.apply(Z, heads, alpha, tolerance, needs_gradient)  # type: ignore[no-untyped-call]
     return values if Pi.ndim == 3 else values.squeeze(0)
 
 
@@ -104,8 +93,8 @@ class _ClusterCodingRate(torch.autograd.Function):
     """Rc with gradients computed in the forward pass, from the same Cholesky factors; the backward pass scales them."""
 
     @staticmethod
-    def forward(ctx: Any, Z: Tensor, Pi: Tensor, alpha: float, tolerance: float, gradient: Gradient | None) -> Tensor:
-        values, *gradients = _value_and_gradients(Z, Pi, alpha, tolerance, gradient)
+    def forward(ctx: Any, Z: Tensor, Pi: Tensor, alpha: float, tolerance: float, needs_gradient: bool) -> Tensor:
+        values, *gradients = _value_and_gradients(Z, Pi, alpha, tolerance, needs_gradient)
         ctx.save_for_backward(*gradients)
         return values
 
@@ -118,9 +107,9 @@ class _ClusterCodingRate(torch.autograd.Function):
 
 
 def _value_and_gradients(
-    Z: Tensor, Pi: Tensor, alpha: float, tolerance: float, gradient: Gradient | None
+    Z: Tensor, Pi: Tensor, alpha: float, tolerance: float, needs_gradient: bool
 ) -> tuple[Tensor, ...]:
-    """Return the rates (heads,) and, unless ``gradient`` is None, their gradients (heads, n, d) and (heads, n, k)."""
+    """Return the rates (heads,) and, with ``needs_gradient``, their gradients (heads, n, d) and (heads, n, k)."""
     heads, n, k = Pi.shape
     d = Z.shape[1]
     weights = Pi.mT.reshape(heads * k, n)  # one row per cluster of each head
@@ -131,11 +120,10 @@ def _value_and_gradients(
     mass = weights * squared_norms
     rates = torch.empty_like(share)
     out = None
-    if gradient is not None:
+    if needs_gradient:
         out = Derivatives(leverage=squared_norms.expand_as(weights).clone(), dZ=Z.new_zeros(heads, n, d))
 
-    all_rows = gradient == "all"
-    for m, group in _groups(_member_counts(mass, alpha, tolerance).cpu(), _max_members(n, d, all_rows)):
+    for m, group in _groups(_member_counts(mass, alpha, tolerance).cpu(), _max_members(n, d)):
         if m is None:
             for head in sorted(set((group // k).tolist())):
                 clusters = group[group // k == head].to(Z.device)
@@ -144,10 +132,9 @@ def _value_and_gradients(
             clusters = group.to(Z.device)
             rows = mass[clusters].topk(m).indices.flip(1)  # summed in ascending order to limit rounding error
             w = weights[clusters.unsqueeze(1), rows]
-            rates[clusters] = rates_by_members(
-                Z, clusters, clusters // k, rows, w, share[clusters], alpha, out, all_rows
-            )
+            rates[clusters] = rates_by_members(Z, clusters, clusters // k, rows, w, share[clusters], alpha, out)
 
+    # Rc = sum_l n_l / n logdet(M_l)
     values = (share * rates).view(heads, k).sum(-1)
     if out is None:
         return (values,)
@@ -170,9 +157,9 @@ def _member_counts(mass: Tensor, alpha: float, tolerance: float) -> Tensor:
     return counts
 
 
-def _max_members(n: int, d: int, all_rows: bool) -> int:
+def _max_members(n: int, d: int) -> int:
     """Maximum number of members for which selecting the members is faster than using all n rows."""
-    return min(n, d if all_rows else max(d, n // 2))
+    return min(n, max(d, n // 2))
 
 
 def _groups(counts: Tensor, max_members: int) -> list[tuple[int | None, Tensor]]:

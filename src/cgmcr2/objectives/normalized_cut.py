@@ -28,13 +28,10 @@ class CutTerms(NamedTuple):
         ``tr(H'LH)``, the normalized cut itself, between 0 and k.
     residual : Tensor of shape (...)
         ``||H'DH - I||_F^2``, zero for a hard partition.
-    volumes : Tensor of shape (..., k)
-        ``Pi'deg``, the sum of the degrees in each cluster.
     """
 
     trace: Tensor
     residual: Tensor
-    volumes: Tensor
 
 
 def normalized_cut(Pi: Tensor, A: Tensor | Edges, gamma: float, *, penalty: Penalty = "squared") -> Tensor:
@@ -95,11 +92,11 @@ def cut_penalty(residual: Tensor, gamma: float, k: int, penalty: Penalty = "squa
 
 
 def cut_terms(Pi: Tensor, A: Tensor | Edges) -> CutTerms:
-    """Trace, residual and cluster volumes of the normalized cut; see :func:`normalized_cut`.
+    """Trace and residual of the normalized cut; see :func:`normalized_cut`.
 
     >>> A = torch.tensor([[0.0, 3, 1], [3, 0, 0], [1, 0, 0]])
-    >>> cut_terms(torch.tensor([[1.0, 0], [1, 0], [0, 1]]), A).volumes
-    tensor([7., 1.])
+    >>> cut_terms(torch.tensor([[1.0, 0], [1, 0], [0, 1]]), A).trace
+    tensor(1.1429)
     """
     n = A.n if isinstance(A, Edges) else A.shape[-1]
     check_memberships(Pi, n)
@@ -115,15 +112,14 @@ def cut_terms(Pi: Tensor, A: Tensor | Edges) -> CutTerms:
 class _CutTerms(torch.autograd.Function):
     """The terms with a hand-written gradient, which reuses the product ``A Pi``.
 
-    With ``v`` the volumes, ``E = H'DH``, ``e`` its diagonal, ``a`` the diagonal of ``H'AH`` and ``X = E - I``:
+    With the volumes ``v = Pi'deg``, ``E = H'DH``, ``e`` its diagonal, ``a`` the diagonal of ``H'AH`` and ``X = E - I``:
 
         d trace / d Pi    = 2 (D Pi - A Pi) / v - deg (e - a)' / v
         d residual / d Pi = 4 D Pi (X_lm / sqrt(v_l v_m)) - 2 deg (sum_m X_lm E_lm)' / v
-        d volumes / d Pi  = deg
     """
 
     @staticmethod
-    def forward(ctx: Any, Pi: Tensor, deg: Tensor, product: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(ctx: Any, Pi: Tensor, deg: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
         weighted = deg.unsqueeze(-1) * Pi  # D Pi (..., n, k)
         volumes = weighted.sum(-2)  # (..., k)
         # A volume below eps^2 of the total is rounding error; treat the cluster as empty, so that 1 / volume is finite.
@@ -133,10 +129,10 @@ class _CutTerms(torch.autograd.Function):
         cut = inner.diagonal(dim1=-2, dim2=-1) - (Pi * product).sum(-2) * scale.square()  # e - a (..., k)
         residual = inner - torch.eye(Pi.shape[-1], dtype=Pi.dtype, device=Pi.device)
         ctx.save_for_backward(deg, weighted, product, scale, inner, cut, residual)
-        return cut.sum(-1), residual.square().sum((-2, -1)), volumes
+        return cut.sum(-1), residual.square().sum((-2, -1))
 
     @staticmethod
-    def backward(ctx: Any, trace: Tensor, square: Tensor, volumes: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, trace: Tensor, square: Tensor) -> tuple[Tensor, None, None]:
         refuse_second_derivative()
         deg, weighted, product, scale, inner, cut, residual = ctx.saved_tensors
         inverse = scale.square()
@@ -144,10 +140,10 @@ class _CutTerms(torch.autograd.Function):
         with without_autocast(deg):
             mixing = residual * (scale.unsqueeze(-1) * scale.unsqueeze(-2)) * (4 * square).unsqueeze(-1)
             mixing.diagonal(dim1=-2, dim2=-1).add_(2 * trace * inverse)
-            by_degree = volumes - inverse * (trace * cut + 2 * square * (residual * inner).sum(-1))
+            by_degree = inverse * (trace * cut + 2 * square * (residual * inner).sum(-1))
             gradient = weighted @ mixing  # (..., n, k) x (..., k, k) -> (..., n, k)
         gradient.addcmul_(product, (2 * trace * inverse).unsqueeze(-2), value=-1)
-        return gradient.addcmul_(deg.unsqueeze(-1), by_degree.unsqueeze(-2)), None, None
+        return gradient.addcmul_(deg.unsqueeze(-1), by_degree.unsqueeze(-2), value=-1), None, None
 
 
 def _product(A: Tensor | Edges, Pi: Tensor) -> Tensor:

@@ -46,8 +46,6 @@ class ReleasedObjective(nn.Module):
         Weight of the penalty.
     s : int
         Entries kept in each row (``nz`` in the released code).
-    tolerance : float
-        Relative error allowed in ``Rc`` for dropping negligible memberships.
 
     Examples
     --------
@@ -56,7 +54,7 @@ class ReleasedObjective(nn.Module):
     [1.099, 0.805, 0.0]
     """
 
-    def __init__(self, eps: float, gamma: float, s: int, *, tolerance: float = 1e-6) -> None:
+    def __init__(self, eps: float, gamma: float, s: int) -> None:
         super().__init__()
         check_positive("eps", eps)
         if s < 1:
@@ -64,7 +62,6 @@ class ReleasedObjective(nn.Module):
         self.eps = eps
         self.gamma = gamma
         self.s = s
-        self.tolerance = tolerance
         self.bias = nn.Parameter(torch.zeros(1))
 
     def forward(
@@ -101,12 +98,12 @@ class ReleasedObjective(nn.Module):
         eps = math.sqrt(self.eps)
         zero = Z.new_zeros(Pi.shape[:-2])
         R = coding_rate(unit, eps) / 2 if use_rate else Z.new_zeros(())
-        Rc = cluster_coding_rate(unit, Pi, eps, tolerance=self.tolerance) / 2 if use_cluster_rate else zero
-        cut, penalty, volumes = zero, zero, Z.new_zeros((*Pi.shape[:-2], Pi.shape[-1]))
+        Rc = cluster_coding_rate(unit, Pi, eps) / 2 if use_cluster_rate else zero
+        cut, penalty = zero, zero
         if use_cut:
             graph = self.graph(Z, Pi.shape[-1]) if A is None else A
-            cut, penalty, volumes = self._cut(Pi, graph.dense() if isinstance(graph, Edges) else graph)
-        return Terms(-R + Rc + cut + penalty, R, Rc, cut, penalty, volumes)
+            cut, penalty = self._cut(Pi, graph.dense() if isinstance(graph, Edges) else graph)
+        return Terms(-R + Rc + cut + penalty, R, Rc, cut, penalty)
 
     def graph(self, Z: Tensor, k: int) -> Tensor:
         """Return the affinity (n, n) of a batch ``Z`` (n, d), not normalised, for ``k`` clusters; differentiable."""
@@ -116,7 +113,7 @@ class ReleasedObjective(nn.Module):
             threshold = shrunk.topk(min(self.s, len(Z)), dim=-1).values[:, -1:]
             return functional.normalize(torch.where(shrunk >= threshold, shrunk, 0), dim=-1)
 
-    def _cut(self, Pi: Tensor, A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _cut(self, Pi: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
         k = Pi.shape[-1]
         with without_autocast(Pi):
             deg = A.sum(0)
@@ -127,7 +124,7 @@ class ReleasedObjective(nn.Module):
             cut = inner.diagonal(dim1=-2, dim2=-1).sum(-1) - (H * (A @ H)).sum((-2, -1))
             residual = inner - torch.eye(k, dtype=Pi.dtype, device=Pi.device)
             penalty = torch.linalg.vector_norm(residual, dim=(-2, -1)) * (self.gamma / k)
-        return cut, penalty, volumes
+        return cut, penalty
 
     def extra_repr(self) -> str:
         return f"eps={self.eps}, gamma={self.gamma}, s={self.s}"

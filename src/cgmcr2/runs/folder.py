@@ -105,7 +105,7 @@ class RunFolder:
 
     @cached_property
     def levels(self) -> Levels | None:
-        """The tree of coarser and finer clusters; None if the number of clusters was given."""
+        """The tree of coarser and finer clusters; None if the number of clusters was given or is 1."""
         self.verify(LEVELS)
         return read_levels(self.model_folder) if (self.path / LEVELS).is_file() else None
 
@@ -113,7 +113,10 @@ class RunFolder:
         """The clustering at the level of m clusters."""
         check_unmoved(self.fitted, self.clustering)
         if self.levels is None:
-            raise ValueError(f"{self.path} has no levels, because its number of clusters was given; use -k auto.")
+            raise ValueError(
+                f"{self.path} has no levels, because its number of clusters was given or only one cluster was found; "
+                "they need -k auto and several clusters."
+            )
         return self.clustering.at_level(self.levels, m)
 
     def estimator(self, device: str = "auto") -> CgMCR2:

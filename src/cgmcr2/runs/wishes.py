@@ -51,9 +51,7 @@ def prepare_wish(model: CgMCR2, names: Sequence[str]) -> None:
         return
     if model.preset != "auto":
         raise ValueError(f"Clusters by name need the preset auto, but the preset is {model.preset}.")
-    # a name that describes no image is an empty cluster, not a collapsed one
-    settings = {"act_on_collapse": False, **(model.settings or {})}
-    model.set_params(n_clusters="auto" if _auto_position(names) is not None else len(names), settings=settings)
+    model.set_params(n_clusters="auto" if _auto_position(names) is not None else len(names))
 
 
 def start_clusters(source: FeatureSource, wish: Wish, distinct: Int64, seed: int) -> Float32:

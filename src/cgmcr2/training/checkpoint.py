@@ -34,13 +34,7 @@ class Checkpoints(StateFiles):
         tensors = {f"modules.{name}": tensor for name, tensor in modules.state_dict().items()}
         tensors |= {f"monitor.{name}": tensor for name, tensor in state.monitor.state().items()}
         tensors |= optimizer_tensors(state.optimizer, modules)
-        progress = {
-            "step": state.step,
-            "revivals": state.revivals,
-            "gamma": state.objective.gamma,
-            "metrics": state.metrics_digest,
-        }
-        self.write("checkpoint.safetensors", tensors, progress)
+        self.write("checkpoint.safetensors", tensors, {"step": state.step, "metrics": state.metrics_digest})
 
     def restore(self, state: TrainingState) -> None:
         """Restore ``state`` from the checkpoint, if there is one."""
@@ -61,9 +55,7 @@ def _restore(state: TrainingState, tensors: Tensors, progress: dict[str, Any]) -
     modules.load_state_dict(parts["modules"])
     load_optimizer(state.optimizer, modules, parts["optimizer"])
     state.monitor.load(parts["monitor"])
-    state.step, state.revivals = progress["step"], progress["revivals"]
-    state.objective.gamma = progress["gamma"]
-    state.metrics_digest = progress["metrics"]
+    state.step, state.metrics_digest = progress["step"], progress["metrics"]
 
 
 def remove_checkpoints(folder: Path) -> None:

@@ -26,7 +26,8 @@ from cgmcr2.model import Network
 from .batches import Batches
 from .checkpoint import Checkpoints
 from .cluster_modules import BatchClustering, ClusterHead, ClusterModule
-from .collapse import check_collapse
+from .collapse import warn_if_collapsed
+from .empty_clusters import fill_empty_clusters
 from .guide import ConsensusGuide
 from .interrupt import Interrupt
 from .log import TERMS, TrainingLog
@@ -56,7 +57,6 @@ class Trained:
     network: Network
     head: int
     history: list[Record]
-    gamma: float  # final weight of the penalty; ``act_on_collapse`` may have raised it
     finished: bool  # False if Ctrl-C ended the training early
 
 
@@ -150,7 +150,7 @@ def train(
         batch_size=settings.batch_size if settings.schedule == "released" else None,
         neighbours=inputs.neighbours,
     )
-    saved_at = time.monotonic()
+    collapsed, saved_at = False, time.monotonic()
 
     with (
         torch_threads(n),
@@ -186,11 +186,11 @@ def train(
                 continue
             log.write(state.monitor.flush(), n_clusters)
             skipped = int(state.monitor.skipped)
-            if skipped >= MAX_SKIPPED[settings.objective]:
-                message = _non_finite_message(log.history[-1], settings, state.objective.gamma, dtype, skipped)
+            if (flush or stop) and skipped >= MAX_SKIPPED[settings.objective]:  # not whenever a checkpoint is due
+                message = _non_finite_message(log.history[-1], settings, dtype, skipped)
                 raise FloatingPointError(message)
-            if flush and not stop and cluster_module.learns:
-                check_collapse(state, settings, seed)
+            if flush and cluster_module.learns and inputs.partition is None and not collapsed:
+                collapsed = warn_if_collapsed(state.monitor, state.step, settings.gamma)
             if save:
                 state.metrics_digest = log.digest
                 checkpoints.save(state)
@@ -198,24 +198,25 @@ def train(
             if stop:
                 break
 
-    skipped_steps = sum(not record["finite"] for record in log.history)
-    if skipped_steps:
-        warnings.warn(
-            f"Skipped {skipped_steps} of {state.step} steps because their gradients were not finite.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
     finished = state.step == schedule.total_steps
+    _warn_about_steps(log.history, state.step, schedule.total_steps)
     network = state.network.eval()
     cluster_module.finish(network, source)
-    if not finished:
-        warnings.warn(
-            f"Interrupted after step {state.step} of {schedule.total_steps}; returning the current model.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+    if inputs.partition is not None and finished:
+        fill_empty_clusters(network, state.monitor.best_head(), source, inputs.partition)
     history = group.on_first(lambda: log.history)  # an interrupted run's is in the folder
-    return Trained(network, state.monitor.best_head(), history, state.objective.gamma, finished)
+    return Trained(network, state.monitor.best_head(), history, finished)
+
+
+def _warn_about_steps(history: list[Record], steps: int, total_steps: int) -> None:
+    """Warn about skipped steps, and if the training was interrupted."""
+    skipped = sum(not record["finite"] for record in history)
+    if skipped:
+        message = f"Skipped {skipped} of {steps} steps because their gradients were not finite."
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    if steps < total_steps:
+        message = f"Interrupted after step {steps} of {total_steps}; returning the current model."
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 @torch.no_grad()
@@ -239,11 +240,11 @@ def _guide(settings: Settings, schedule: Schedule, inputs: Precomputed, device: 
     return ConsensusGuide(inputs.partition, settings.consensus_weight, schedule.warmup_steps, device)
 
 
-def _non_finite_message(record: Record, settings: Settings, gamma: float, dtype: torch.dtype, skipped: int) -> str:
+def _non_finite_message(record: Record, settings: Settings, dtype: torch.dtype, skipped: int) -> str:
     terms = [name for name in TERMS if record[name] is None]
     cause = " and ".join(terms) if terms else "the loss" if record["loss"] is None else "the gradient"
     advice = "lower the learning rate" + (" or use precision='float32'" if dtype != torch.float32 else "")
     return (
         f"Training stopped at step {record['step']}: {cause} was not finite in {skipped} consecutive steps "
-        f"(learning rate {settings.lr:g}, eps {settings.eps:g}, gamma {gamma:g}); {advice}."
+        f"(learning rate {settings.lr:g}, eps {settings.eps:g}, gamma {settings.gamma:g}); {advice}."
     )

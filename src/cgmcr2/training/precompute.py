@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cgmcr2.consensus.ensemble import consensus_partition, neighbourhood
 from cgmcr2.consensus.partitions import Int64
-from cgmcr2.consensus.views import space_views, unit_views, view_neighbours
+from cgmcr2.consensus.views import COMPONENTS, space_views, unit_views, view_neighbours
 from cgmcr2.features.sources import FeatureSource, read_rows
 
 from .settings import Settings
@@ -53,7 +53,7 @@ def precompute(
     """
     if not (settings.projection or settings.neighbours or settings.consensus_weight):
         return Precomputed()
-    p = min(settings.projection or 256, source.shape[1])
+    p = min(settings.projection or COMPONENTS, source.shape[1])
     views = space_views(source, p, seed, spaces)
     m = max(settings.neighbours, 2 * neighbourhood(source.shape[0], k) if settings.consensus_weight else 0)
     neighbours, view = None, 2 * (len(views) - 1)  # the standard view of all spaces

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from cgmcr2.consensus.ensemble import neighbourhood
+from cgmcr2.consensus.views import COMPONENTS
 
 from .batches import steps_per_epoch
 from .settings import Settings, check_names, convert
@@ -77,7 +78,7 @@ def resolve(preset: Preset, n: int, k: int, D: int, overrides: Mapping[str, Any]
     else:
         values = _auto(n, k, D, given)
     if given.get("cluster_module", "head") != "head":  # no cluster heads
-        values |= {"n_heads": 1, "consensus_weight": 0.0, "act_on_collapse": False}
+        values |= {"n_heads": 1, "consensus_weight": 0.0}
     return Settings(**{**values, **given})
 
 
@@ -113,7 +114,7 @@ def _auto(n: int, k: int, D: int, given: Mapping[str, Any]) -> dict[str, Any]:
     steps = max(150, math.ceil(5 * n / batch_size))  # at least five epochs; seven are no better
     return {
         "hidden_dim": 256 if k < 100 else 512,  # 256 units underfit hundreds of clusters
-        "projection": min(256, D),  # 128 components lose on CIFAR-10 and Pets
+        "projection": min(COMPONENTS, D),  # 128 components lose on CIFAR-10 and Pets
         "embedding_dim": min(64, D),  # more dimensions cost more in Rc and gain nothing
         "gamma": 5.0,  # with the squared penalty, trivial solutions are suboptimal above 4
         "graph": "whole",
@@ -126,5 +127,4 @@ def _auto(n: int, k: int, D: int, given: Mapping[str, Any]) -> dict[str, Any]:
         "finetune_epochs": 0.6 * steps / epoch,
         "lr": 1e-3,
         "weight_decay": 1e-4,
-        "act_on_collapse": True,
     }

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2.consensus.ensemble import neighbourhood
-from cgmcr2.consensus.views import Views, neighbour_walk, space_views, unit_views
+from cgmcr2.consensus.views import COMPONENTS, Views, neighbour_walk, space_views, unit_views
 from cgmcr2.features.sources import FeatureSource, Subset, read_rows, space_widths
 from cgmcr2.model import Network
 
@@ -86,7 +86,7 @@ class FeatureGraph:
     @classmethod
     def of(cls, source: FeatureSource, k: int, seed: int = 0) -> FeatureGraph:
         """The graph for k clusters."""
-        views = space_views(source, 256, seed, space_widths(source))
+        views = space_views(source, COMPONENTS, seed, space_widths(source))
         return cls(source, views, neighbour_walk(source, views, neighbourhood(source.shape[0], k), seed))
 
     def read(self, rows: slice | Int64) -> Tensor:
@@ -260,10 +260,9 @@ def _trunk(network: Network, source: FeatureSource) -> Tensor:
     """(n, h) input of the heads, from the layers that are not trained."""
     device = network.pre_feature.weight.device
     inputs: list[Tensor] = []
-    hook = network.first_hidden.register_forward_pre_hook(lambda _, values: inputs.append(values[0]))
     for start in range(0, source.shape[0], BLOCK_ROWS):
-        network(torch.from_numpy(read_rows(source, slice(start, start + BLOCK_ROWS))).to(device))
-    hook.remove()
+        X = torch.from_numpy(read_rows(source, slice(start, start + BLOCK_ROWS))).to(device)
+        inputs.append(F.relu(network.batch_norm(network.pre_feature(network.project(X)))))
     return torch.cat(inputs)
 
 

@@ -53,7 +53,6 @@ class Settings:
     lr: float = 1e-4  # learning rate of Adam
     weight_decay: float = 5e-4  # of Adam
     schedule: ScheduleName = "constant-cosine"  # learning rate: the paper's, or that of the released code
-    act_on_collapse: bool = False  # reinitialise collapsed cluster heads and double gamma; otherwise only warn
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -25,7 +25,6 @@ class TrainingState:
     optimizer: torch.optim.Adam
     monitor: Monitor
     step: int = 0
-    revivals: int = 0  # how often collapsed cluster heads were reinitialised
     metrics_digest: str = ""  # of the records of all steps in metrics.jsonl
 
     @classmethod

@@ -47,7 +47,7 @@ class TrainingStep:
         fine_tuning = stage == "fine-tuning"
         record: Record = {"step": step, "epoch": step // schedule.steps_per_epoch, "stage": stage, "lr": lr}
 
-        forward = state.network.heads if settings.projection else state.network
+        forward = state.network.from_projected if settings.projection else state.network
         with autocast(self.device, self.dtype):
             Z, logits = forward(X, self.group)
         Z, logits = self.group.gather(Z, len(rows)), self.group.gather(logits, len(rows), dim=1)  # (n, d), (h, n, k)

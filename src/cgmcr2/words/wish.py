@@ -15,7 +15,7 @@ from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2.consensus.choose_k import choose_k
 from cgmcr2.consensus.ensemble import neighbourhood
 from cgmcr2.consensus.estimator import ConsensusClustering
-from cgmcr2.consensus.views import neighbour_walk, space_views
+from cgmcr2.consensus.views import COMPONENTS, neighbour_walk, space_views
 from cgmcr2.features.sources import FeatureSource, Subset, read_rows, space_widths
 from cgmcr2.words.text import TextEmbeddings
 from cgmcr2.words.vocabulary import Vocabulary
@@ -133,7 +133,7 @@ def spread(memberships: Float32, source: FeatureSource, *, seed: int, config: Wi
     Repeats ``P = alpha W P + (1 - alpha) Q``, where ``Q`` is ``memberships`` and ``W (n, n)`` the random walk over the
     neighbours, averaged over the linear views of the features.
     """
-    views = space_views(source, 256, seed, space_widths(source))
+    views = space_views(source, COMPONENTS, seed, space_widths(source))
     walk = neighbour_walk(source, views, neighbourhood(source.shape[0], memberships.shape[1]), seed)
     P = memberships
     for _ in range(config.iterations):

@@ -122,7 +122,6 @@ def tune(
     classes = np.asarray(file.labels)[selected] if by == "labels" else None
     fixed = dict(settings or {})
     base = resolve(preset, len(X), n_clusters, X.shape[1], fixed)  # type: ignore[arg-type]
-    base = dataclasses.replace(base, act_on_collapse=False)  # a collapse must remain visible
     request = {
         "features": str(Path(features).resolve()),
         "rows": list(X.shape),
