@@ -42,7 +42,6 @@ def test_every_preset_is_complete_for_any_size(preset: str, n: int, k: int, D: i
         ({"affinity": "euclid"}, "affinity must be one of 'cosine_topk'"),
         ({"warmup_epochs": 0, "finetune_epochs": 0}, "both 0"),
         ({"bn_momentum": 1.0}, "bn_momentum must be at least 0 and below 1"),
-        ({"consensus_weight": 1.0, "warmup_epochs": 0}, "learned in the warm-up"),
         ({"graph": "whole"}, "needs neighbours"),
         ({"no_such": 1}, "no setting named 'no_such'"),
     ],

@@ -42,7 +42,7 @@ class Settings:
     cluster_module: ClusterModuleName = "head"  # what assigns clusters in a step; all but "head" are ablations
     cut_in_finetuning: bool = True  # the paper's ablation switches the cut off in fine-tuning
     graph: GraphName = "batch"  # affinity of each batch's Z, or neighbour graph of the whole data set
-    consensus_weight: float = 0.0  # weight of the cross-entropy to the consensus partition; falls to 0 in the warm-up
+    consensus_weight: float = 0.0  # initial weight of the cross-entropy to the consensus partition; 0 disables it
 
     # Batches and optimisation
     sample: int = 0  # largest number of training rows, drawn at random; 0 uses all rows
@@ -76,11 +76,6 @@ class Settings:
             )
         if self.warmup_epochs + self.finetune_epochs == 0:
             raise ValueError("warmup_epochs and finetune_epochs are both 0; at least one must be above 0.")
-        if self.consensus_weight and not self.warmup_epochs:
-            raise ValueError(
-                "The consensus partition is learned in the warm-up, but warmup_epochs is 0; give more, or set "
-                "consensus_weight to 0."
-            )
 
     def _require(self, name: str, holds: bool, needed: str) -> None:
         if not holds:
