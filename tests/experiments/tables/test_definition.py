@@ -8,6 +8,7 @@ import pytest
 from cgmcr2.baselines import METHODS, make
 from cgmcr2.experiments.tables import PaperTable, TableRow, list_tables, load_table
 from cgmcr2.experiments.tables.definition import parse_table
+from cgmcr2.pretrain import CLUSTERERS, make_clusterer
 from cgmcr2.training import Settings
 
 TINY = """
@@ -46,6 +47,8 @@ def test_settings_have_names_that_the_methods_accept(table: PaperTable) -> None:
             settings = row.settings_for(dataset)
             if row.method in METHODS:
                 make(row.method, 10, 0, **settings)
+            elif row.method in CLUSTERERS:
+                make_clusterer(row.method, 10, **settings).training_settings()
             else:
                 assert settings.keys() <= names
 
