@@ -114,7 +114,7 @@ def _auto(n: int, k: int, D: int, given: Mapping[str, Any]) -> dict[str, Any]:
     steps = max(150, math.ceil(5 * n / batch_size))  # at least five epochs; seven are no better
     return {
         "hidden_dim": 256 if k < 100 else 512,  # 256 units underfit hundreds of clusters
-        "projection": min(COMPONENTS, D),  # 128 components lose on CIFAR-10 and Pets
+        "projection": min(COMPONENTS, D),
         "embedding_dim": min(64, D),  # more dimensions cost more in Rc and gain nothing
         "gamma": 5.0,  # with the squared penalty, trivial solutions are suboptimal above 4
         "graph": "whole",
