@@ -277,3 +277,11 @@ def test_a_folder_does_not_reuse_the_network_of_other_data(tmp_path: Path) -> No
     again = CgMCR2(3, settings=QUICK).fit(other, folder=tmp_path)
     assert np.array_equal(again.labels_, CgMCR2(3, settings=QUICK).fit(other).labels_)
     assert not list(tmp_path.glob("*.safetensors"))  # checkpoints of finished runs are deleted
+
+
+def test_a_cluster_with_nearly_all_rows_is_no_collapse() -> None:
+    rng = np.random.default_rng(0)
+    centres = 3 * rng.normal(size=(20, 64))
+    y = np.where(rng.random(2000) < 0.9, 0, rng.integers(20, size=2000))
+    X = (centres[y] + rng.normal(size=(2000, 64))).astype(np.float32)
+    assert score_labels(y, CgMCR2(20).fit(X).labels_).acc > 0.98

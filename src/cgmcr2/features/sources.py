@@ -7,7 +7,7 @@ import dataclasses
 import mmap
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -24,6 +24,7 @@ from cgmcr2.images.storage import is_url
 from cgmcr2.images.tables import has_image_column
 
 FloatArray = npt.NDArray[np.floating[Any]]
+BLOCK_ROWS = 8_192  # rows read at once
 MAPPED_ROWS = 128  # rows read from a memory map before its pages are released
 SUFFIXES = (".npy", ".npz", ".pt", ".pth", ".parquet")
 
@@ -133,18 +134,28 @@ class Subset:
         return self.source[self.rows[rows]]
 
 
-def check_finite(source: FeatureSource, block: int = 8192) -> str:
+def row_blocks(n: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
+    """Yield consecutive blocks of at most ``size`` of n rows.
+
+    >>> list(row_blocks(5, 3))
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def check_finite(source: FeatureSource, block: int = BLOCK_ROWS) -> str:
     """Return a digest of the rows; raise ``ValueError`` if they contain NaN or infinity.
 
     ``block`` rows are read at a time.
     """
     invalid: list[int] = []
     digest = xxhash.xxh3_128()
-    for start in range(0, source.shape[0], block):
-        values = read_rows(source, slice(start, start + block))
+    for rows in row_blocks(source.shape[0], block):
+        values = read_rows(source, rows)
         digest.update(values.data)
         if not np.isfinite(values.sum(dtype=np.float64)):  # the sum is a fast first check
-            invalid.extend(start + np.flatnonzero(~np.isfinite(values).all(axis=1)))
+            invalid.extend(rows.start + np.flatnonzero(~np.isfinite(values).all(axis=1)))
     if invalid:
         shown = ", ".join(map(str, invalid[:10])) + (", ..." if len(invalid) > 10 else "")
         raise ValueError(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 
 from cgmcr2.consensus.partitions import Int64
-from cgmcr2.features.sources import FeatureSource, read_rows
+from cgmcr2.features.sources import FeatureSource, read_rows, row_blocks
 from cgmcr2.model import Network
 
-BLOCK_ROWS = 8_192
 PASSES = 5  # a cluster that is filled may take all rows of another
 
 
@@ -28,8 +27,7 @@ def fill_empty_clusters(network: Network, head: int, source: FeatureSource, part
     targets = torch.from_numpy(partition).to(bias.device)
     for _ in range(PASSES):
         sizes, gaps = torch.zeros_like(bias), torch.empty(len(partition), device=bias.device)
-        for start in range(0, len(partition), BLOCK_ROWS):
-            rows = slice(start, start + BLOCK_ROWS)
+        for rows in row_blocks(len(partition)):
             logits = network(torch.from_numpy(read_rows(source, rows)).to(bias.device))[1][head]  # (b, k)
             best = logits.max(1)
             sizes += torch.bincount(best.indices, minlength=len(bias))

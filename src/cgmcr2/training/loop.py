@@ -20,7 +20,7 @@ from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2._threads import torch_threads
 from cgmcr2.consensus.partitions import Float32, Int64
 from cgmcr2.distributed import ONE_PROCESS, Group
-from cgmcr2.features.sources import FeatureSource, check_finite, read_rows, space_widths
+from cgmcr2.features.sources import FeatureSource, check_finite, read_rows, row_blocks, space_widths
 from cgmcr2.model import Network
 
 from .batches import Batches
@@ -42,7 +42,6 @@ from .step import TrainingStep
 
 FLUSH_STEPS = 20  # steps between fetches of the metrics from the device and checks for collapse
 CHECKPOINT_SECONDS = 30.0
-BLOCK_ROWS = 8_192  # rows projected at once
 # Consecutive non-finite steps that end training, checked when metrics are fetched. The released code never stops: its
 # cut is NaN in a batch with a negative volume and can be finite again in the next.
 MAX_SKIPPED: dict[ObjectiveName, int] = {"cgmcr2": 5, "released": 100}
@@ -222,8 +221,8 @@ def _warn_about_steps(history: list[Record], steps: int, total_steps: int) -> No
 @torch.no_grad()
 def _project(network: Network, source: FeatureSource, device: torch.device) -> Float32:
     """The rows of ``source (n, D)`` after the fixed projection of the network (n, p), computed once."""
-    blocks = (slice(start, start + BLOCK_ROWS) for start in range(0, source.shape[0], BLOCK_ROWS))
-    return np.concatenate([network.project(torch.from_numpy(read_rows(source, b)).to(device)).cpu() for b in blocks])
+    blocks = (torch.from_numpy(read_rows(source, rows)).to(device) for rows in row_blocks(source.shape[0]))
+    return np.concatenate([network.project(X).cpu() for X in blocks])
 
 
 def _cluster_module(

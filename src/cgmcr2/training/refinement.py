@@ -20,13 +20,12 @@ from torch import Tensor
 from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2.consensus.ensemble import neighbourhood
 from cgmcr2.consensus.views import COMPONENTS, Views, neighbour_walk, space_views, unit_views
-from cgmcr2.features.sources import FeatureSource, Subset, read_rows, space_widths
+from cgmcr2.features.sources import FeatureSource, Subset, read_rows, row_blocks, space_widths
 from cgmcr2.model import Network
 
 Int64 = npt.NDArray[np.int64]
 Float32 = npt.NDArray[np.float32]
 
-BLOCK_ROWS = 8192  # rows read at once
 UNUSED_LOGIT = -1e4  # bias of clusters that no row may be assigned to
 
 
@@ -148,8 +147,7 @@ def classify(
 
     optimizer.step(loss)  # type: ignore[no-untyped-call]
     with torch.no_grad():
-        blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, len(targets), BLOCK_ROWS)]
-        return torch.cat([(graph.read(block) @ W + b).softmax(1) for block in blocks]).numpy()
+        return torch.cat([(graph.read(rows) @ W + b).softmax(1) for rows in row_blocks(len(targets))]).numpy()
 
 
 def _training_rows(
@@ -260,8 +258,8 @@ def _trunk(network: Network, source: FeatureSource) -> Tensor:
     """(n, h) input of the heads, from the layers that are not trained."""
     device = network.pre_feature.weight.device
     inputs: list[Tensor] = []
-    for start in range(0, source.shape[0], BLOCK_ROWS):
-        X = torch.from_numpy(read_rows(source, slice(start, start + BLOCK_ROWS))).to(device)
+    for rows in row_blocks(source.shape[0]):
+        X = torch.from_numpy(read_rows(source, rows)).to(device)
         inputs.append(F.relu(network.batch_norm(network.pre_feature(network.project(X)))))
     return torch.cat(inputs)
 
