@@ -37,7 +37,8 @@ def rows(features: Path | None, n: int, k: int, D: int = 0) -> np.ndarray[Any, A
     """Unit rows (n, D) of a feature file, repeated with 5 % noise if there are too few, or of k Gaussian clusters."""
     rng = np.random.default_rng(0)
     if features is None:
-        return unit_rows(rng.normal(size=(k, D))[rng.integers(k, size=n)] + 2 * rng.normal(size=(n, D)))
+        X = rng.normal(size=(k, D))[rng.integers(k, size=n)] + 2 * rng.normal(size=(n, D))
+        return unit_rows(X).astype(np.float32)
     with np.load(features) as file:
         stored = unit_rows(file["features"].astype(np.float32))
     X = stored[np.arange(n) % len(stored)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,19 @@ def unit_rows(X: npt.NDArray[Any]) -> npt.NDArray[Any]:
     [[0.6, 0.8], [0.0, 0.0]]
     """
     return np.asarray(X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12))
+
+
+def plain(value: Any) -> Any:
+    """Parameters as values of JSON: NumPy scalars as numbers, paths as text.
+
+    >>> plain({"k": np.int64(3), "settings": {"lr": np.float64(0.5)}})
+    {'k': 3, 'settings': {'lr': 0.5}}
+    """
+    if isinstance(value, Mapping):
+        return {name: plain(entry) for name, entry in value.items()}
+    if isinstance(value, np.generic):
+        return value.item()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def float32_rows(X: npt.NDArray[Any]) -> npt.NDArray[np.float32]:

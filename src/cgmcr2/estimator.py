@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
+from cgmcr2._arrays import plain
 from cgmcr2._random import Stream, generator, sample_rows, seed_from
 from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, read_choice, write_choice
 from cgmcr2.consensus.levels import DEFAULT as LEVELS
@@ -274,10 +275,9 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         """Write the model as safetensors and JSON, without pickle; ``CgMCR2.load`` reads it back."""
         check_is_fitted(self, "network_")
         parameters = {name: value for name, value in self.get_params().items() if name not in ("verbose", "device")}
-        parameters["settings"] = None if self.settings is None else {k: _plain(v) for k, v in self.settings.items()}
         parameters["random_state"] = self.seed_
         extra = {
-            "parameters": {name: _plain(value) for name, value in parameters.items()},
+            "parameters": plain(parameters),
             "settings": dataclasses.asdict(self.settings_),
             "head": self.head_,
             "finished": self.finished_,
@@ -539,8 +539,3 @@ def _checked_array(X: Any) -> Any:
 
 def _listed(widths: tuple[int, ...]) -> str:
     return " and ".join(map(str, widths))
-
-
-def _plain(value: Any) -> Any:
-    """NumPy scalars as Python numbers, for JSON."""
-    return value.item() if isinstance(value, np.generic) else value

@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from cgmcr2._arrays import plain
 from cgmcr2._random import seed_from
 
 from .features import map_images
@@ -268,8 +269,8 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _parameters(self) -> dict[str, Any]:
         """The parameters that affect the model, as values of JSON."""
-        parameters = {name: _plain(value) for name, value in self.get_params().items() if name not in NOT_OF_THE_MODEL}
-        return {**parameters, "random_state": self.seed_}
+        parameters = {name: value for name, value in self.get_params().items() if name not in NOT_OF_THE_MODEL}
+        return {**plain(parameters), "random_state": self.seed_}
 
     def _identity(self, settings: Settings, images: Images) -> dict[str, Any]:
         """What the checkpoints of a stage depend on."""
@@ -287,12 +288,3 @@ class ImageClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _labels(self, images: Images) -> npt.NDArray[np.int64]:
         logits = map_images(self.model_, images, self._settings)
         return np.asarray(logits.argmax(1).numpy(), dtype=np.int64)
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as a value of JSON."""
-    if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, np.generic):
-        return value.item()
-    return os.fspath(value) if isinstance(value, os.PathLike) else value

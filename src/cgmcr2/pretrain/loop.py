@@ -202,7 +202,7 @@ def train_method(
                 for (augment, source), u in zip(sources, numbers, strict=True)
             ]
             statistics = running_statistics(model)
-            dropout_seed = mix(mix(mix(seed, step), 0), group.rank)
+            dropout_seed = mix(mix(mix(seed, step), 0), group.rank)  # one mix more than draw, so another stream
             with seeded(dropout_seed, torch_device), autocast(torch_device, dtype):
                 loss = model.loss(augmented, batch)
             record = {"step": step, "epoch": step // per_epoch, "lr": lr, **update(state, loss, lr, batch)}
