@@ -25,6 +25,7 @@ from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, read_choi
 from cgmcr2.consensus.levels import DEFAULT as LEVELS
 from cgmcr2.consensus.levels import build_levels
 from cgmcr2.consensus.stability import Calibration, calibrate, stability_rows, temperature_for
+from cgmcr2.consensus.views import Views
 from cgmcr2.distributed import Group, process_group
 from cgmcr2.features.duplicates import distinct_rows
 from cgmcr2.features.sources import (
@@ -150,9 +151,10 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         """
         source = self._validate(X, reset=True)
         with process_group() as group:
-            self._train(source, folder, tensorboard, group)
-            self._describe(source, np.arange(source.shape[0]), group)
-            self._set_labels(group.on_first(lambda: self._labels(source)))
+            views = self._train(source, folder, tensorboard, group)
+            labels = group.on_first(lambda: self._labels(source))
+            self._describe(source, np.arange(source.shape[0]), group, views, labels=labels)
+            self._set_labels(labels)
             if folder is not None and self.finished_ and group.rank == 0:
                 remove_checkpoints(Path(folder))
         return self
@@ -187,11 +189,11 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         distinct = np.arange(n) if groups is None else distinct_rows(groups, 1 if k == "auto" else int(k))
         with process_group() as group:
             partition = None if memberships is None else memberships.argmax(axis=1)
-            self._train(source, folder, tensorboard, group, distinct, partition)
+            views = self._train(source, folder, tensorboard, group, distinct, partition)
             if not self.finished_:
                 raise KeyboardInterrupt
             confidence = None if memberships is None else float(memberships.max(axis=1).mean())
-            self._describe(source, distinct, group, confidence)
+            self._describe(source, distinct, group, views, confidence=confidence)
             with group.all_threads():
                 inference = self.infer(source if group.rank == 0 else Subset(source, np.arange(0)))
             self._set_labels(group.on_first(lambda: inference.labels))
@@ -319,8 +321,11 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         group: Group,
         distinct: Int64 | None = None,
         partition: Int64 | None = None,
-    ) -> None:
-        """Choose k if asked to, resolve the settings and train the network, on the ``distinct`` rows if given."""
+    ) -> Views | None:
+        """Choose k if asked to, resolve the settings and train the network, on the ``distinct`` rows if given.
+
+        Return the views of the features that were used, if any.
+        """
         n_clusters = self._checked_n_clusters(source.shape[0])
         self.seed_ = group.on_first(lambda: seed_from(self.random_state))
         run_folder = Path(folder) if folder is not None else None
@@ -347,6 +352,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         )
         self.network_, self.head_, self.history_ = trained.network, trained.head, trained.history
         self.finished_ = trained.finished
+        return trained.views
 
     def _choose_k(self, source: FeatureSource, folder: Path | None) -> Choice:
         """Choose k, or reuse the choice that an earlier call for the same data left in ``folder``."""
@@ -359,28 +365,44 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             write_choice(folder, choice, request)
         return choice
 
-    def _describe(self, source: FeatureSource, rows: Int64, group: Group, confidence: float | None = None) -> None:
+    def _describe(
+        self,
+        source: FeatureSource,
+        rows: Int64,
+        group: Group,
+        views: Views | None,
+        *,
+        labels: Int64 | None = None,
+        confidence: float | None = None,
+    ) -> None:
         """Calibrate the trained network, find the cluster means and build the levels, from samples of ``rows``."""
-        self.calibration_ = group.on_first(lambda: self._calibrate(source, rows, confidence))
-        self.cluster_means_ = group.on_first(lambda: self._find_means(source, rows))
+        self.calibration_ = group.on_first(lambda: self._calibrate(source, rows, views, confidence))
+        self.cluster_means_ = group.on_first(lambda: self._find_means(source, rows, labels))
         self.levels_ = group.on_first(lambda: self._build_levels(source, rows))
 
-    def _calibrate(self, source: FeatureSource, rows: Int64, confidence: float | None) -> Calibration:
+    def _calibrate(
+        self, source: FeatureSource, rows: Int64, views: Views | None, confidence: float | None
+    ) -> Calibration:
         """Calibrate the mean confidence of a sample of ``rows`` to ``confidence``, or else as ``calibrate`` does."""
         k, seed = self.n_clusters_, self.seed_
         X = read_rows(source, rows[stability_rows(len(rows), k, seed)])
         logits = self._forward(X)[1]
         if confidence is not None:
             return Calibration(temperature_for(logits, confidence), confidence)
-        return calibrate(self._projected_columns(X), logits, k, seed, guided=self.settings_.consensus_weight > 0)
+        X = self._projected_columns(X) if views is None else X
+        return calibrate(X, logits, k, seed, guided=self.settings_.consensus_weight > 0, views=views)
 
-    def _find_means(self, source: FeatureSource, rows: Int64) -> ClusterMeans:
-        """The mean features of the clusters, from a sample of ``rows``; 0 in a space that the network does not read."""
+    def _find_means(self, source: FeatureSource, rows: Int64, labels: Int64 | None) -> ClusterMeans:
+        """The mean features of the clusters, from a sample of ``rows``; 0 in a space that the network does not read.
+
+        ``labels (n,)`` are those of all rows, if they are known.
+        """
         k = self.n_clusters_
         rows = rows[sample_rows(len(rows), max(MEANS_ROWS, 100 * k), generator(self.seed_, Stream.CLUSTER_MEANS))]
         X = read_rows(source, rows)
         U = unit_spaces(torch.from_numpy(X), self.network_.config.spaces) * self._read_columns()
-        return ClusterMeans.of(U, self._forward(X)[1].argmax(-1), k)
+        clusters = self._forward(X)[1].argmax(-1) if labels is None else torch.from_numpy(labels[rows])
+        return ClusterMeans.of(U, clusters, k)
 
     def _build_levels(self, source: FeatureSource, rows: Int64) -> Levels | None:
         """The tree of coarser and finer clusters, from a sample of ``rows``; None if the number was given."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cgmcr2.consensus.stability import WALK_STEPS, Calibration, calibrate, stability_rows, temperature_for
-from cgmcr2.consensus.views import smoothed_views
+from cgmcr2.consensus.views import COMPONENTS, linear_views, smoothed_views
 
 Array = np.ndarray[Any, Any]
 
@@ -57,6 +57,14 @@ def test_the_temperature_gives_the_requested_confidence(confidence: float) -> No
 def test_an_unreachable_confidence_gives_the_nearest_temperature(confidence: float, temperature: float) -> None:
     logits = torch.from_numpy(np.random.default_rng(0).standard_normal((200, 5)))
     assert temperature_for(logits, confidence) == temperature
+
+
+def test_views_of_the_training_are_used(groups: tuple[Array, Array]) -> None:
+    X, y = groups
+    views = linear_views(X, COMPONENTS, 0)
+    assert calibrate(X, certain(y), 4, views=views) == calibrate(X, certain(y), 4)
+    noise = np.random.default_rng(0).standard_normal(X.shape).astype(np.float32)
+    assert calibrate(noise, certain(y), 4, views=views).stability < 0.6
 
 
 def test_too_few_rows_or_clusters_leave_the_logits_unchanged() -> None:

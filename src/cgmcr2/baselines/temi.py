@@ -161,9 +161,8 @@ class TEMI(MinibatchBaseline):
         m = n_positives(n, self.n_clusters, self.n_neighbors)
         positives = NeighbourSampler(F.normalize(X, dim=1), m)
         views = linear_views(X.cpu().numpy(), network.projection.shape[1], seed)
-        mean, projection = views.projection(0, network.projection.shape[1])  # the standard view
-        network.mean.copy_(mean)
-        network.projection.copy_(projection)
+        network.mean.copy_(views.mean)
+        network.projection.copy_(views.standard)
         X = network.project(X)  # once, not in every step
         teacher = ema_teacher(network, self.momentum)
         averaged = teacher.module

@@ -25,7 +25,7 @@ from cgmcr2._random import Stream, generator, sample_rows
 
 from .kmeans import kmeans
 from .partitions import Int64, match_clusters
-from .views import smoothed_views
+from .views import Views, smoothed_views
 
 WALK_STEPS = (2, 4, 8)  # lengths of the random walk that smooths the views
 STARTS = 2  # k-means runs per view and walk length
@@ -46,18 +46,24 @@ def stability_rows(n: int, k: int, seed: int = 0) -> Int64:
 
 
 def calibrate(
-    X: npt.NDArray[np.float32], logits: Tensor, k: int, seed: int = 0, *, guided: bool = False
+    X: npt.NDArray[np.float32],
+    logits: Tensor,
+    k: int,
+    seed: int = 0,
+    *,
+    guided: bool = False,
+    views: Views | None = None,
 ) -> Calibration:
     """Calibrate a cluster head from its ``logits (n, k)`` for the rows ``X (n, D)``.
 
-    ``guided`` tells whether the head was guided by the consensus partition.
+    ``guided`` tells whether the head was guided by the consensus partition, and ``views`` are those of the training.
     """
     if k < 2 or len(X) < 4:
         return Calibration()
     labels: Int64 = logits.argmax(1).numpy()
     rng = torch.Generator().manual_seed(seed)
-    neighbours, views = smoothed_views(X, WALK_STEPS, seed)
-    partitions = [partition for view in views for Y in view for partition in kmeans(Y, k, STARTS, rng)[0].numpy()]
+    neighbours, smoothed = smoothed_views(X, WALK_STEPS, seed, views=views)
+    partitions = [partition for view in smoothed for Y in view for partition in kmeans(Y, k, STARTS, rng)[0].numpy()]
     stability = float(np.mean([(match_clusters(partition, labels, k) == labels).mean() for partition in partitions]))
     if not guided:
         return Calibration(temperature_for(logits, stability), stability)

@@ -34,28 +34,19 @@ class Views:
     ``standard (D, p)`` standardises the features (with shrinkage towards the mean variance) and projects them onto
     their principal components. ``white (D, p)`` whitens the principal components (with the same shrinkage, so that
     noise is not amplified). Both have a mean square of 1 per component. Their errors differ, so what both views agree
-    on is more reliable than either.
+    on is more reliable than either. Rows of the matrices are zero for columns of other spaces, and columns beyond the
+    number of components.
     """
 
     mean: Tensor
     standard: Tensor
     white: Tensor
-    columns: slice  # of the rows that the maps read
-    spaces: tuple[int, ...]  # widths of the feature spaces in a row; empty if there is one
+    spaces: tuple[int, ...]  # widths of the feature spaces in a row; none or one is a single space
 
     def unit(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """``X (n, D)`` in both views, rows of unit length."""
-        X = unit_spaces(X, self.spaces)[:, self.columns] - self.mean
+        X = unit_spaces(X, self.spaces) - self.mean
         return F.normalize(X @ self.standard, dim=1), F.normalize(X @ self.white, dim=1)
-
-    def projection(self, view: int, p: int) -> tuple[Tensor, Tensor]:
-        """Mean (D,) and matrix (D, p) of a view, zero for the columns that it does not read."""
-        matrix = (self.standard, self.white)[view]
-        D = sum(self.spaces) or len(self.mean)
-        mean, padded = self.mean.new_zeros(D), matrix.new_zeros(D, p)
-        mean[self.columns] = self.mean
-        padded[self.columns, : matrix.shape[1]] = matrix
-        return mean, padded
 
 
 def space_views(source: FeatureSource, p: int, seed: int, spaces: tuple[int, ...] = ()) -> list[Views]:
@@ -74,18 +65,18 @@ def linear_views(
     """Estimate both views, of at most p components each, from a sample of the rows of ``source (n, D)``."""
     rows = sample_rows(source.shape[0], VIEW_ROWS, generator(seed, Stream.VIEW_ROWS))
     U = unit_spaces(torch.from_numpy(read_rows(source, rows)), spaces)[:, columns]
-    p = min(p, U.shape[1], max(len(U) // 2, min(2, len(U))))  # smaller components of few rows are noise
-    mean = U.mean(0)
-    U = U - mean
+    q = min(p, U.shape[1], max(len(U) // 2, min(2, len(U))))  # smaller components of few rows are noise
+    D = source.shape[1]
+    mean, standard, white = U.new_zeros(D), U.new_zeros(D, min(p, D)), U.new_zeros(D, min(p, D))
+    mean[columns] = U.mean(0)
+    U = U - mean[columns]
     variance = U.square().mean(0)
-    matrices = []
-    for scale, whiten in (((variance + variance.mean() + 1e-12).rsqrt(), False), (torch.ones_like(variance), True)):
-        w, V = principal_components(U * scale, p)
-        matrix = scale[:, None] * V * ((w + w.mean() + 1e-12).rsqrt() if whiten else 1)
-        power = (U @ matrix).square().mean()
-        matrices.append(matrix / power.clamp_min(1e-12).sqrt())
-    standard, white = matrices
-    return Views(mean, standard, white, columns, spaces)
+    for matrix, scale in ((standard, (variance + variance.mean() + 1e-12).rsqrt()), (white, torch.ones_like(variance))):
+        w, V = principal_components(U * scale, q)
+        V = scale[:, None] * V * ((w + w.mean() + 1e-12).rsqrt() if matrix is white else 1)
+        power = (U @ V).square().mean()
+        matrix[columns, :q] = V / power.clamp_min(1e-12).sqrt()
+    return Views(mean, standard, white, spaces)
 
 
 def principal_components(X: Tensor, p: int) -> tuple[Tensor, Tensor]:
@@ -141,7 +132,7 @@ def unit_views(views: Sequence[Views], X: Tensor) -> list[Tensor]:
 
 @torch.no_grad()
 def smoothed_views(
-    X: npt.NDArray[np.float32], steps: Sequence[int], seed: int, *, m: int = 10, p: int = 64
+    X: npt.NDArray[np.float32], steps: Sequence[int], seed: int, *, m: int = 10, p: int = 64, views: Views | None = None
 ) -> tuple[list[Int64], list[list[Tensor]]]:
     """Both views of ``X (n, D)``, each smoothed by a lazy random walk over its own neighbour graph.
 
@@ -154,15 +145,16 @@ def smoothed_views(
         seed: random seed.
         m: neighbours of each row.
         p: components kept of a smoothed view; neighbours are searched in twice as many.
+        views: the views, if they have been estimated before.
 
     Returns:
         For each view the neighbours (n, m), nearest first, and the unit rows (n, p) after each number of steps.
     """
-    unit = linear_views(X, COMPONENTS, seed).unit(torch.from_numpy(X))
-    views = [view[:, : 2 * p] for view in unit]
-    neighbours = [top_similar(view, min(m, len(X) - 1), sort=True)[1].numpy() for view in views]
+    pair = views or linear_views(X, COMPONENTS, seed)
+    unit = [view[:, : 2 * p] for view in pair.unit(torch.from_numpy(X))]
+    neighbours = [top_similar(view, min(m, len(X) - 1), sort=True)[1].numpy() for view in unit]
     smoothed = [
         [F.normalize(Y, dim=1)[:, :p].contiguous() for Y in walk_features(lazy_walk(J), view.contiguous(), steps)]
-        for view, J in zip(views, neighbours, strict=True)
+        for view, J in zip(unit, neighbours, strict=True)
     ]
     return neighbours, smoothed

@@ -24,7 +24,8 @@ from cgmcr2._threads import map_threads
 from cgmcr2.objectives.coding_rate import log_det
 
 # Maximum buffer size of a chunk: fits the last-level cache of a CPU, and keeps a GPU busy.
-_CHUNK_BYTES = {"cpu": 2**23, "cuda": 2**28}
+_CHUNK_BYTES = {"cpu": 2**21, "cuda": 2**28}
+_MIN_CHUNKS = 4  # one thread is faster than parallel operations on few small matrices
 _MAX_PARTS = 32  # that threads compute independently; fixed, so that rounding does not depend on the number of threads
 
 
@@ -99,7 +100,7 @@ def rates_by_rows(
                 out.leverage[chunk] = solutions.mul_(columns).sum(1)
         return torch.cat(rates), dZ
 
-    chunks = list(_chunks(n * d, chunk_bytes, clusters, weights, share))
+    chunks = list(_chunks(n * d, chunk_bytes, clusters, weights, share, at_least=_MIN_CHUNKS))
     size = -(-len(chunks) // _MAX_PARTS) if Z.device.type == "cpu" else len(chunks)
     parts = [chunks[start : start + size] for start in range(0, len(chunks), size)]
     rates = []
@@ -188,9 +189,9 @@ def _lower_half(columns: Tensor, w: Tensor) -> Tensor:
     return M
 
 
-def _chunks(entries: int, chunk_bytes: int | None, *tensors: Tensor) -> zip[tuple[Tensor, ...]]:
+def _chunks(entries: int, chunk_bytes: int | None, *tensors: Tensor, at_least: int = 1) -> zip[tuple[Tensor, ...]]:
     """Split tensors along the clusters (their first dimension), which need buffers of ``entries`` numbers each."""
     share = tensors[-1]
     chunk_bytes = chunk_bytes or _CHUNK_BYTES.get(share.device.type, 2**28)
-    size = max(1, chunk_bytes // (entries * share.element_size()))
+    size = max(1, min(chunk_bytes // (entries * share.element_size()), len(share) // at_least))
     return zip(*(torch.split(tensor, size) for tensor in tensors), strict=True)

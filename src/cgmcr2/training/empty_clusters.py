@@ -20,15 +20,16 @@ def fill_empty_clusters(network: Network, head: int, source: FeatureSource, part
     Args:
         network: trained network with cluster heads, changed in place.
         head: the cluster head in use.
-        source: training rows (n, D).
+        source: training rows (n, D), or (n, p) if the network has a projection, which is not repeated.
         partition: the consensus partition that guided the training.
     """
     bias = network.cluster_out.bias[head, 0]  # (k,)
     targets = torch.from_numpy(partition).to(bias.device)
+    forward = network if network.linear_path is None else network.from_projected
     for _ in range(PASSES):
         sizes, gaps = torch.zeros_like(bias), torch.empty(len(partition), device=bias.device)
         for rows in row_blocks(len(partition)):
-            logits = network(torch.from_numpy(read_rows(source, rows)).to(bias.device))[1][head]  # (b, k)
+            logits = forward(torch.from_numpy(read_rows(source, rows)).to(bias.device))[1][head]  # (b, k)
             best = logits.max(1)
             sizes += torch.bincount(best.indices, minlength=len(bias))
             gaps[rows] = best.values - logits.gather(1, targets[rows, None])[:, 0]

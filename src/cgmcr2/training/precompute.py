@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cgmcr2.consensus.ensemble import consensus_partition, neighbourhood
 from cgmcr2.consensus.partitions import Int64
-from cgmcr2.consensus.views import COMPONENTS, space_views, unit_views, view_neighbours
+from cgmcr2.consensus.views import COMPONENTS, Views, space_views, unit_views, view_neighbours
 from cgmcr2.features.sources import FeatureSource, read_rows
 
 from .settings import Settings
@@ -22,6 +22,7 @@ class Precomputed:
 
     mean: Tensor | None = None  # (D,) mean of the unit rows
     matrix: Tensor | None = None  # (D, p) projection: the view of most voters, else the standard one
+    other: Tensor | None = None  # (D, p) the other view of the same feature space
     neighbours: Int64 | None = None  # (n, 2 m) nearest neighbours in both views of the projected feature space
     partition: Int64 | None = None  # (n,) the consensus partition
 
@@ -34,7 +35,13 @@ class Precomputed:
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Precomputed:
         """The inverse of ``tensors``."""
         arrays = {name: tensors[name].numpy() for name in ("neighbours", "partition") if name in tensors}
-        return cls(tensors.get("mean"), tensors.get("matrix"), **arrays)
+        return cls(tensors.get("mean"), tensors.get("matrix"), tensors.get("other"), **arrays)
+
+    def views(self, spaces: tuple[int, ...]) -> Views | None:
+        """The projection and the other view; ``spaces`` are the widths of the feature spaces."""
+        if self.mean is None or self.matrix is None or self.other is None:
+            return None
+        return Views(self.mean, self.matrix, self.other, spaces)
 
 
 def precompute(
@@ -65,4 +72,6 @@ def precompute(
         if settings.neighbours:
             pair = slice(view - view % 2, view - view % 2 + 2)  # both views of the space that is projected
             neighbours = np.concatenate(nearest[pair, :, : settings.neighbours], axis=1)
-    return Precomputed(*views[view // 2].projection(view % 2, p), neighbours, partition)
+    chosen = views[view // 2]
+    matrices = (chosen.white, chosen.standard) if view % 2 else (chosen.standard, chosen.white)
+    return Precomputed(chosen.mean, *matrices, neighbours, partition)
