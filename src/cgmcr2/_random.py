@@ -81,8 +81,8 @@ def seed_from(random_state: Any) -> int:
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     is_integer = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
-    if not is_integer or not 0 <= random_state < 2**64:  # torch.manual_seed takes 64 bits
+    if not is_integer or not 0 <= random_state < 2**32:  # the range of scikit-learn
         raise ValueError(
-            f"random_state must be None, a RandomState or an integer from 0 to 2**64 - 1, but is {random_state!r}."
+            f"random_state must be None, a RandomState or an integer from 0 to 2**32 - 1, but is {random_state!r}."
         )
     return int(random_state)

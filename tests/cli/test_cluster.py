@@ -41,7 +41,7 @@ def test_without_a_report(photos: Path, tmp_path: Path, quick: list[str], capsys
         (["--set", "presett=paper"], "There is no setting named 'presett'; did you mean 'preset'?"),
         (
             ["--config", "settings.toml"],
-            "random_state must be None, a RandomState or an integer from 0 to 2**64 - 1, but is 'one'.",
+            "random_state must be None, a RandomState or an integer from 0 to 2**32 - 1, but is 'one'.",
         ),
         (["--encoder", "bundeld"], "did you mean"),
     ],

@@ -62,7 +62,7 @@ def test_run_json(tmp_path: Path) -> None:
         ("[1, 2]", "could not be read as settings"),
         ("clusterz = 3", "There is no setting named 'clusterz'; did you mean 'clusters'?"),
         ("k = 3\nhidden_dims = 3", "There is no setting named 'hidden_dims'; did you mean 'hidden_dim'?"),
-        ("k = 3\nseed = -1", "integer from 0 to 2**64 - 1, but is -1"),
+        ("k = 3\nseed = -1", "integer from 0 to 2**32 - 1, but is -1"),
         ('k = 3\nprecision = "half"', "precision must be one of 'auto', 'float32', 'bfloat16', but is 'half'."),
     ],
 )

@@ -87,5 +87,5 @@ class EnSC(CentroidBaseline):
             verbose=self.verbose,
         )
         vectors = spectral_embedding(affinity(C, self.n_nonzero), self.n_clusters, seed)
-        model = sklearn.cluster.KMeans(self.n_clusters, n_init=self.n_init, random_state=seed % 2**32).fit(vectors)
+        model = sklearn.cluster.KMeans(self.n_clusters, n_init=self.n_init, random_state=seed).fit(vectors)
         return np.asarray(model.labels_, dtype=np.int64)

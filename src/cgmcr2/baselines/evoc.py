@@ -53,7 +53,7 @@ class EVoC(CentroidBaseline):
             approx_n_clusters=None if self.layers else self.n_clusters,
             noise_level=self.noise_level,
             n_neighbors=min(self.n_neighbors, len(U) - 1),
-            random_state=seed % 2**32,
+            random_state=seed,
         ).fit(U)
         candidates = [np.asarray(labels, dtype=np.int64) for labels in model.cluster_layers_]
         return min(candidates, key=lambda labels: abs(int(labels.max()) + 1 - self.n_clusters))

@@ -56,7 +56,7 @@ class HDBSCAN(CentroidBaseline):
     def _fit_rows(self, U: Float32, seed: int) -> Int64:
         n, D = U.shape
         if self.n_components is not None and self.n_components < min(n, D):
-            U = PCA(self.n_components, random_state=seed % 2**32).fit_transform(U)
+            U = PCA(self.n_components, random_state=seed).fit_transform(U)
         partitions = {size: self._cluster(U, size) for size in self._sizes(n)}
         self.min_cluster_size_ = min(
             partitions, key=lambda size: abs(int(partitions[size].max()) + 1 - self.n_clusters)

@@ -47,7 +47,7 @@ class KMeans(Baseline):
 
     def _fit(self, X: Float32, seed: int) -> Int64:
         model = sklearn.cluster.KMeans(
-            self.n_clusters, n_init=self.n_init, max_iter=self.max_iter, random_state=seed % 2**32
+            self.n_clusters, n_init=self.n_init, max_iter=self.max_iter, random_state=seed
         ).fit(self._rows(X))
         self.cluster_centers_, self.inertia_ = model.cluster_centers_, float(model.inertia_)
         return np.asarray(model.labels_, dtype=np.int64)
@@ -95,7 +95,7 @@ class SphericalKMeans(UnitCentroids):
 
     def _fit(self, X: Float32, seed: int) -> Int64:
         X, self.objective_ = unit_rows(X), -np.inf
-        random = np.random.RandomState(seed % 2**32)
+        random = np.random.RandomState(seed)
         for _ in range(self.n_init):
             initial, _ = sklearn.cluster.kmeans_plusplus(X, self.n_clusters, random_state=random)
             labels, centres, objective = _lloyd(X, initial, self.max_iter)

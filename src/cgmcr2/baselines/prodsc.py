@@ -204,7 +204,7 @@ class PRODSC(MinibatchBaseline):
         k = self.n_clusters
         self.landmarks_ = self._cluster_rows(X[sample_rows(len(X), self.landmarks, np.random.default_rng(seed))])
         self.extension_ = spectral_extension(self.landmarks_, k, seed)
-        model = KMeans(k, n_init=10, random_state=seed % 2**32).fit(self._eigenvectors(self.landmarks_))
+        model = KMeans(k, n_init=10, random_state=seed).fit(self._eigenvectors(self.landmarks_))
         self.centers_ = model.cluster_centers_.astype(np.float32)
         return self._predict(X)
 

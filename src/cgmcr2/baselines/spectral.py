@@ -209,7 +209,7 @@ def fit_graph(
     values, vectors, scale = leading_eigenvectors(A, min(k + 1, n), seed)
     gap = (values[k - 1] - values[k]) / max(1 - values[k], 1e-12) if len(values) > k else 0.0
     values, vectors = values[:k], vectors[:, :k]
-    model = sklearn.cluster.KMeans(k, n_init=n_init, random_state=seed % 2**32).fit(unit_rows(vectors))
+    model = sklearn.cluster.KMeans(k, n_init=n_init, random_state=seed).fit(unit_rows(vectors))
     inverse = 1 / np.where(np.abs(values) > 1e-9, values, 1)
     extension = NystromMap(X, scale[:, None] * vectors * inverse, model.cluster_centers_, s, sigma)
     return model.labels_.astype(np.int64), extension, float(gap)

@@ -243,7 +243,7 @@ class TAC(MinibatchBaseline):
         """Centres of the over-clustering, as unit rows (c, D)."""
         n, k = len(X), self.n_clusters
         n_centers = self.n_centers or (n // 300 if n >= 300 * k else 3 * k)
-        model = KMeans(min(max(n_centers, 1), n), n_init=1, max_iter=100, random_state=seed % 2**32)
+        model = KMeans(min(max(n_centers, 1), n), n_init=1, max_iter=100, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fewer distinct rows than centres is acceptable here
             centers: Float32 = unit_rows(model.fit(X).cluster_centers_).astype(np.float32)

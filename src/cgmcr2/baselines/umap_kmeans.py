@@ -53,9 +53,9 @@ class UMAPKMeans(CentroidBaseline):
             n_neighbors=min(self.n_neighbors, len(U) - 1),
             min_dist=self.min_dist,
             metric="cosine",
-            random_state=seed % 2**32,
+            random_state=seed,
             n_jobs=1,
         )
         embedding = reducer.fit_transform(U)  # (n, n_components)
-        model = sklearn.cluster.KMeans(self.n_clusters, n_init=self.n_init, random_state=seed % 2**32)
+        model = sklearn.cluster.KMeans(self.n_clusters, n_init=self.n_init, random_state=seed)
         return np.asarray(model.fit_predict(embedding), dtype=np.int64)

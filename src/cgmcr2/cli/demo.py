@@ -57,7 +57,7 @@ def demo(
     logger.info("3. Comparing the clusters with the labels")
     labels = classes[[int(Path(id).stem) for id in result.clustering.ids]]
     features = normalize(FeatureStore.open(result.folder.store)[:])
-    kmeans = KMeans(10, n_init=10, random_state=seed % 2**32).fit_predict(features)
+    kmeans = KMeans(10, n_init=10, random_state=seed).fit_predict(features)
     scores = {"CgMCR²": score_labels(labels, result.clustering.labels), "k-means": score_labels(labels, kmeans)}
     protocol = (
         f"fitted on all {len(labels):,} images, labelled the same images, 1 seed ({seed}); "

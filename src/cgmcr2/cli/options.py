@@ -25,8 +25,8 @@ def _check_device(name: str) -> str:
 
 
 def _check_seed(seed: int | None) -> int | None:
-    if seed is not None and not 0 <= seed < 2**64:
-        raise typer.BadParameter(f"{seed} is not an integer from 0 to 2**64 - 1.")
+    if seed is not None and not 0 <= seed < 2**32:
+        raise typer.BadParameter(f"{seed} is not an integer from 0 to 2**32 - 1.")
     return seed
 
 

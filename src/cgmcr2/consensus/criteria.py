@@ -92,7 +92,7 @@ def silhouette(distances: Float32, labels: Int64, k: int) -> float:
 
 def principal_distances(X: Float32, components: int, seed: int) -> Float32:
     """(n, n) the distances between the unit rows of ``X (n, D)`` in their leading principal components."""
-    Y = PCA(min(components, *X.shape), random_state=seed % 2**32).fit_transform(unit_rows(X))
+    Y = PCA(min(components, *X.shape), random_state=seed).fit_transform(unit_rows(X))
     return np.asarray(pairwise_distances(Y), dtype=np.float32)
 
 

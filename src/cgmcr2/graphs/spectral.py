@@ -141,5 +141,5 @@ def spectral_clustering(
     from sklearn.cluster import KMeans
 
     vectors = spectral_embedding(cosine_graph(Z, s), n_clusters, seed)
-    model = KMeans(n_clusters, n_init=10, random_state=seed % 2**32).fit(vectors)
+    model = KMeans(n_clusters, n_init=10, random_state=seed).fit(vectors)
     return model.labels_.astype(np.int64)  # type: ignore[no-any-return]

@@ -71,7 +71,7 @@ def _principal_components(
         return components
     rows = sample_rows(n, max_rows, np.random.default_rng(seed))
     with np.errstate(invalid="ignore"):  # identical rows: the explained variance ratio, which is not used, is 0 / 0
-        pca = PCA(min(count, d, n), random_state=seed % 2**32).fit(np.asarray(embedding[rows], dtype=np.float32))
+        pca = PCA(min(count, d, n), random_state=seed).fit(np.asarray(embedding[rows], dtype=np.float32))
     for start in range(0, n, block_rows):
         block = pca.transform(np.asarray(embedding[start : start + block_rows], dtype=np.float32))
         components[start : start + block_rows, : block.shape[1]] = block
@@ -88,7 +88,7 @@ def _tsne(points: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
         init="pca",
         learning_rate="auto",
         max_iter=500,
-        random_state=seed % 2**32,
+        random_state=seed,
         method="exact" if m <= 300 else "barnes_hut",  # Barnes-Hut is slower on few rows
     ).fit_transform(points)
     return positions
@@ -101,7 +101,7 @@ def _umap(points: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
         raise ImportError(
             "The UMAP map needs umap-learn; install it with: pip install 'cgmcr2[viz]', or choose tsne or pca."
         ) from error
-    reducer = umap.UMAP(n_neighbors=min(15, len(points) - 1), random_state=seed % 2**32, n_jobs=1)
+    reducer = umap.UMAP(n_neighbors=min(15, len(points) - 1), random_state=seed, n_jobs=1)
     positions: NDArray[np.float32] = reducer.fit_transform(points)
     return positions
 
