@@ -49,11 +49,12 @@ def torch_threads(rows: int) -> contextlib.AbstractContextManager[object]:
     ...     torch.get_num_threads()
     1
     """
-    return _one_thread() if rows <= SMALL_BATCH else contextlib.nullcontext()
+    return one_thread() if rows <= SMALL_BATCH else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Context in which torch uses one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -84,7 +85,7 @@ def map_threads(function: Callable[[T], R], items: Sequence[T], *, one_thread_pe
         with torch.inference_mode(inference), torch.no_grad():
             return function(item)
 
-    with _one_thread(), ThreadPoolExecutor(threads) as pool:  # new threads take over the limit
+    with one_thread(), ThreadPoolExecutor(threads) as pool:  # new threads take over the limit
         yield from pool.map(call, items)
 
 

@@ -7,10 +7,13 @@ import math
 import torch
 from torch import Tensor
 
+from cgmcr2._threads import one_thread
+
 MAX_ITER = 20  # later iterations move few rows
 POOL_ROWS = 2_000  # rows that initial centroids are drawn from, or POOL_ROWS_PER_CLUSTER x k if more
 POOL_ROWS_PER_CLUSTER = 20
-BLOCK_ENTRIES = 1 << 24  # rows x centroids held at once
+BLOCK_ENTRIES = 1 << 22  # rows x centroids held at once; a few times the cache is enough
+FEW_CLUSTERS = 16  # below, a matrix product sums the rows of the clusters faster than single additions
 
 
 @torch.no_grad()
@@ -63,12 +66,20 @@ def _assign(X: Tensor, C: Tensor, block_entries: int) -> tuple[Tensor, Tensor, T
     sums, sizes = torch.zeros_like(flat), torch.zeros(starts * k)
     block = max(1, block_entries // (starts * k))
     for rows, row_labels in zip(torch.split(X, block), torch.split(labels, block), strict=True):
-        best = (rows @ flat.T).sub_(half).view(len(rows), starts, k).max(-1)  # |x - c|^2 = |x|^2 - 2 (x'c - |c|^2 / 2)
+        # |x - c|^2 = |x|^2 - 2 (x'c - |c|^2 / 2)
+        best = torch.addmm(-half, rows, flat.T).view(len(rows), starts, k).max(-1)
         gain += best.values.sum(0)
         row_labels.copy_(best.indices)
-        members = torch.zeros(len(rows), starts, k).scatter_(2, best.indices[:, :, None], 1).flatten(1)
-        sums.addmm_(members.T, rows)
-        sizes += members.sum(0)
+        if k < FEW_CLUSTERS:
+            members = torch.zeros(len(rows), starts, k).scatter_(2, best.indices[:, :, None], 1).flatten(1)
+            sums.addmm_(members.T, rows)
+            sizes += members.sum(0)
+            continue
+        indices = best.indices + k * torch.arange(starts)  # of the centroids in flat
+        sizes += indices.flatten().bincount(minlength=len(sizes))
+        with one_thread():  # several take longer
+            for start in indices.T:
+                sums.index_add_(0, start, rows)
     return labels, gain, sums.view(starts, k, p), sizes.view(starts, k)
 
 
