@@ -33,7 +33,7 @@ FLOW: list[tuple[str, dict[str, str], str]] = [
     ),
     (
         "labels, Pi (n, k), Z (n, d)",
-        {"estimator.py": "", "inference.py": ""},
+        {"estimator.py": "", "inference.py": "", "description.py": ""},
         "Change CgMCR2, the scikit-learn interface.",
     ),
     (

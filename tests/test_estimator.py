@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from cgmcr2 import CgMCR2
 from cgmcr2.consensus.choose_k import choose_k
 from cgmcr2.evaluation import score_labels
+from cgmcr2.inference import TrainedModel
 from cgmcr2.training import PRESETS
 
 QUICK: dict[str, Any] = {
@@ -134,9 +135,9 @@ def test_in_a_pipeline(digits: Any) -> None:
 
 
 def test_score_falls_when_clusters_are_wrong(digits: Any, fitted: CgMCR2, monkeypatch: pytest.MonkeyPatch) -> None:
-    correct, (Z, logits) = fitted.score(digits[0]), fitted._forward(digits[0])
+    correct, (Z, logits) = fitted.score(digits[0]), fitted._model.forward(digits[0])
     shuffled = Z, logits[torch.randperm(len(logits), generator=torch.Generator().manual_seed(0))]
-    monkeypatch.setattr(CgMCR2, "_forward", lambda self, source: shuffled)
+    monkeypatch.setattr(TrainedModel, "forward", lambda self, source: shuffled)
     assert 0 < fitted.score(digits[0]) < correct / 2
 
 

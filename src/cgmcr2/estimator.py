@@ -17,15 +17,13 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
-from torch import Tensor
 
 from cgmcr2._arrays import plain
-from cgmcr2._random import Stream, generator, sample_rows, seed_from
+from cgmcr2._random import seed_from
 from cgmcr2.consensus.choose_k import Choice, ChoiceRequest, choose_k, read_choice, write_choice
-from cgmcr2.consensus.levels import DEFAULT as LEVELS
-from cgmcr2.consensus.levels import build_levels
-from cgmcr2.consensus.stability import Calibration, calibrate, stability_rows, temperature_for
+from cgmcr2.consensus.stability import Calibration
 from cgmcr2.consensus.views import Views
+from cgmcr2.description import describe
 from cgmcr2.distributed import Group, process_group
 from cgmcr2.features.duplicates import distinct_rows
 from cgmcr2.features.sources import (
@@ -34,13 +32,12 @@ from cgmcr2.features.sources import (
     Subset,
     check_finite,
     load_feature_file,
-    read_rows,
     space_widths,
 )
 from cgmcr2.inference import Inference, TrainedModel
-from cgmcr2.model import ClusterMeans, load_cluster_means, load_network, save_cluster_means, save_network, unit_spaces
+from cgmcr2.model import load_cluster_means, load_network, save_cluster_means, save_network
 from cgmcr2.model.levels import FILE_NAME as LEVELS_FILE
-from cgmcr2.model.levels import Levels, read_levels, write_levels
+from cgmcr2.model.levels import read_levels, write_levels
 from cgmcr2.objectives import cluster_coding_rate, coding_rate
 from cgmcr2.training import Settings, check_rows, paper_settings, resolve, train
 from cgmcr2.training.checkpoint import remove_checkpoints
@@ -48,7 +45,6 @@ from cgmcr2.training.checkpoint import remove_checkpoints
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
 
-MEANS_ROWS = 20_000  # sample size of the mean features of the clusters, or 100 per cluster if that is more
 MAX_SPECTRAL_NEIGHBOURS = 250  # neighbours in the graph of spectral_labels
 
 
@@ -153,7 +149,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         with process_group() as group:
             views = self._train(source, folder, tensorboard, group)
             labels = group.on_first(lambda: self._labels(source))
-            self._describe(source, np.arange(source.shape[0]), group, views, labels=labels)
+            self._describe(source, np.arange(source.shape[0]), group, views=views, labels=labels)
             self._set_labels(labels)
             if folder is not None and self.finished_ and group.rank == 0:
                 remove_checkpoints(Path(folder))
@@ -193,7 +189,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             if not self.finished_:
                 raise KeyboardInterrupt
             confidence = None if memberships is None else float(memberships.max(axis=1).mean())
-            self._describe(source, distinct, group, views, confidence=confidence)
+            self._describe(source, distinct, group, views=views, confidence=confidence)
             with group.all_threads():
                 inference = self.infer(source if group.rank == 0 else Subset(source, np.arange(0)))
             self._set_labels(group.on_first(lambda: inference.labels))
@@ -225,7 +221,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
                 "There are no levels, because n_clusters was given or only one cluster was found; they need "
                 'n_clusters="auto" and several clusters.'
             )
-        Z, logits = self._forward(source)
+        Z, logits = self._model.forward(source)
         return self.levels_.labels(Z.numpy(), logits.argmax(-1).numpy(), level)
 
     def predict_proba(self, X: Any) -> Float32:
@@ -268,7 +264,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
 
     def score(self, X: Any, y: Any = None) -> float:
         """The rate reduction ``R(Z) - Rc(Z, labels)`` of ``X`` in nats, label-free; higher is better separated."""
-        Z, logits = self._forward(self._validate(X))
+        Z, logits = self._model.forward(self._validate(X))
         Pi = torch.nn.functional.one_hot(logits.argmax(-1), self.n_clusters_).float()
         eps = self.settings_.eps
         return float(coding_rate(Z, eps) - cluster_coding_rate(Z, Pi, eps))
@@ -365,72 +361,12 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             write_choice(folder, choice, request)
         return choice
 
-    def _describe(
-        self,
-        source: FeatureSource,
-        rows: Int64,
-        group: Group,
-        views: Views | None,
-        *,
-        labels: Int64 | None = None,
-        confidence: float | None = None,
-    ) -> None:
-        """Calibrate the trained network, find the cluster means and build the levels, from samples of ``rows``."""
-        self.calibration_ = group.on_first(lambda: self._calibrate(source, rows, views, confidence))
-        self.cluster_means_ = group.on_first(lambda: self._find_means(source, rows, labels))
-        self.levels_ = group.on_first(lambda: self._build_levels(source, rows))
-
-    def _calibrate(
-        self, source: FeatureSource, rows: Int64, views: Views | None, confidence: float | None
-    ) -> Calibration:
-        """Calibrate the mean confidence of a sample of ``rows`` to ``confidence``, or else as ``calibrate`` does."""
-        k, seed = self.n_clusters_, self.seed_
-        X = read_rows(source, rows[stability_rows(len(rows), k, seed)])
-        logits = self._forward(X)[1]
-        if confidence is not None:
-            return Calibration(temperature_for(logits, confidence), confidence)
-        X = self._projected_columns(X) if views is None else X
-        return calibrate(X, logits, k, seed, guided=self.settings_.consensus_weight > 0, views=views)
-
-    def _find_means(self, source: FeatureSource, rows: Int64, labels: Int64 | None) -> ClusterMeans:
-        """The mean features of the clusters, from a sample of ``rows``; 0 in a space that the network does not read.
-
-        ``labels (n,)`` are those of all rows, if they are known.
-        """
-        k = self.n_clusters_
-        rows = rows[sample_rows(len(rows), max(MEANS_ROWS, 100 * k), generator(self.seed_, Stream.CLUSTER_MEANS))]
-        X = read_rows(source, rows)
-        U = unit_spaces(torch.from_numpy(X), self.network_.config.spaces) * self._read_columns()
-        clusters = self._forward(X)[1].argmax(-1) if labels is None else torch.from_numpy(labels[rows])
-        return ClusterMeans.of(U, clusters, k)
-
-    def _build_levels(self, source: FeatureSource, rows: Int64) -> Levels | None:
-        """The tree of coarser and finer clusters, from a sample of ``rows``; None if the number was given."""
-        if self.choice_ is None:
-            return None
-        sample = rows[sample_rows(len(rows), LEVELS.rows, generator(self.seed_, Stream.LEVELS))]
-        X = read_rows(source, sample)
-        Z, logits = self._forward(X)
-        return build_levels(
-            self._projected_columns(X),
-            Z.numpy(),
-            logits.argmax(-1).numpy(),
-            self.n_clusters_,
-            stable=(self.choice_.chosen, *self.choice_.runners_up),
-            seed=self.seed_,
+    def _describe(self, source: FeatureSource, rows: Int64, group: Group, **known: Any) -> None:
+        """Describe the trained model from its ``rows``; what is ``known`` is passed on."""
+        model, guided = self._model, self.settings_.consensus_weight > 0
+        self.calibration_, self.cluster_means_, self.levels_ = group.on_first(
+            lambda: describe(model, source, rows, self.seed_, guided=guided, choice=self.choice_, **known)
         )
-
-    def _projected_columns(self, X: Float32) -> Float32:
-        """The columns of ``X (n, D)`` that the network reads: of several feature spaces, it may read one only."""
-        spaces = self.network_.config.spaces
-        return unit_spaces(torch.from_numpy(X), spaces)[:, self._read_columns()].numpy() if len(spaces) > 1 else X
-
-    def _read_columns(self) -> Tensor:
-        """(D,) whether the network reads a column: of several feature spaces, it may read one only."""
-        network = self.network_
-        if len(network.config.spaces) < 2 or network.linear_path is None:
-            return torch.ones(network.config.in_dim, dtype=torch.bool)
-        return network.input_map.cpu().any(1)
 
     def _set_labels(self, labels: Int64) -> None:
         """Set the labels, and warn about a collapse."""
@@ -494,12 +430,6 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         if k > n:
             raise ValueError(f"n_clusters is {k}, but there are only n_samples={n} rows; ask for at most {n} clusters.")
         return k
-
-    def _forward(self, source: FeatureSource) -> tuple[Tensor, Tensor]:
-        """The embedding (n, d) and the logits (n, k) of all rows."""
-        blocks = [(Z.cpu(), logits.cpu()) for _, Z, logits in self._model.blocks(source)]
-        Z, logits = (torch.cat(parts) for parts in zip(*blocks, strict=True))
-        return Z, logits
 
     def _labels(self, source: FeatureSource) -> Int64:
         return np.concatenate([logits.argmax(-1).cpu().numpy() for _, _, logits in self._model.blocks(source)])

@@ -84,6 +84,12 @@ class TrainedModel:
                 Z, logits = network.embed(X)
                 yield X, Z, logits[self.head]
 
+    def forward(self, source: FeatureSource) -> tuple[Tensor, Tensor]:
+        """The embedding (n, d) and the logits (n, k) of all rows, on the CPU."""
+        blocks = [(Z.cpu(), logits.cpu()) for _, Z, logits in self.blocks(source)]
+        Z, logits = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+        return Z, logits
+
     def calibrate(self, logits: Tensor) -> Float32:
         """Calibrated probabilities (n, k) of logits (n, k)."""
         return (logits / self.temperature).softmax(-1).cpu().numpy()
