@@ -62,7 +62,7 @@ def inputs(settings: Settings, k: int, rng: np.random.Generator) -> Precomputed:
         return Precomputed()
     matrix = torch.from_numpy(np.linalg.qr(rng.standard_normal((D, settings.projection)))[0]).float()
     neighbours = rng.integers(N, size=(N, 2 * neighbourhood(N, k)))
-    return Precomputed(torch.zeros(D), matrix, matrix, neighbours, rng.integers(k, size=N))
+    return Precomputed(torch.zeros(D), matrix, matrix, 0, neighbours, rng.integers(k, size=N))
 
 
 def measure(preset: Any, k: int, group: Group, steps: int, rounds: int, overrides: dict[str, Any]) -> None:

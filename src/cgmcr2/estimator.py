@@ -149,7 +149,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
         with process_group() as group:
             views = self._train(source, folder, tensorboard, group)
             labels = group.on_first(lambda: self._labels(source))
-            self._describe(source, np.arange(source.shape[0]), group, views=views, labels=labels)
+            self._describe(source, np.arange(source.shape[0]), group, views, labels=labels)
             self._set_labels(labels)
             if folder is not None and self.finished_ and group.rank == 0:
                 remove_checkpoints(Path(folder))
@@ -189,7 +189,7 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             if not self.finished_:
                 raise KeyboardInterrupt
             confidence = None if memberships is None else float(memberships.max(axis=1).mean())
-            self._describe(source, distinct, group, views=views, confidence=confidence)
+            self._describe(source, distinct, group, views, confidence=confidence)
             with group.all_threads():
                 inference = self.infer(source if group.rank == 0 else Subset(source, np.arange(0)))
             self._set_labels(group.on_first(lambda: inference.labels))
@@ -361,11 +361,29 @@ class CgMCR2(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[mis
             write_choice(folder, choice, request)
         return choice
 
-    def _describe(self, source: FeatureSource, rows: Int64, group: Group, **known: Any) -> None:
-        """Describe the trained model from its ``rows``; what is ``known`` is passed on."""
-        model, guided = self._model, self.settings_.consensus_weight > 0
+    def _describe(
+        self,
+        source: FeatureSource,
+        rows: Int64,
+        group: Group,
+        views: Views | None,
+        *,
+        labels: Int64 | None = None,
+        confidence: float | None = None,
+    ) -> None:
+        """Set the calibration, the cluster means and the levels of the trained network."""
         self.calibration_, self.cluster_means_, self.levels_ = group.on_first(
-            lambda: describe(model, source, rows, self.seed_, guided=guided, choice=self.choice_, **known)
+            lambda: describe(
+                self._model,
+                source,
+                rows,
+                self.seed_,
+                guided=self.settings_.consensus_weight > 0,
+                choice=self.choice_,
+                views=views,
+                labels=labels,
+                confidence=confidence,
+            )
         )
 
     def _set_labels(self, labels: Int64) -> None:

@@ -43,9 +43,13 @@ def test_only_what_the_settings_use_is_computed(X: np.ndarray[Any, Any]) -> None
 def test_the_view_of_most_voters_is_projected(view: int) -> None:
     X = informative_view(view)
     settings = dataclasses.replace(NOTHING, projection=8, consensus_weight=1.0)
-    matrix, pair = precompute(X, 3, settings, seed=0).matrix, linear_views(X, 8, 0)
-    assert matrix is not None
-    assert torch.equal(matrix, (pair.standard, pair.white)[view])
+    inputs, pair = precompute(X, 3, settings, seed=0), linear_views(X, 8, 0)
+    views = inputs.views(())
+    assert inputs.matrix is not None
+    assert views is not None
+    assert torch.equal(inputs.matrix, (pair.standard, pair.white)[view])
+    assert torch.equal(views.standard, pair.standard)
+    assert torch.equal(views.white, pair.white)
 
 
 def test_the_space_of_most_voters_is_projected() -> None:
@@ -58,12 +62,12 @@ def test_the_space_of_most_voters_is_projected() -> None:
     assert matrix[12:].any()
 
 
-def test_tensors_round_trip(X: np.ndarray[Any, Any]) -> None:
+@pytest.mark.parametrize("view", [0, 1], ids=["standard", "white"])
+def test_tensors_round_trip(view: int) -> None:
     settings = dataclasses.replace(NOTHING, projection=4, neighbours=5, consensus_weight=1.0)
-    inputs = precompute(X, 3, settings, seed=0)
+    inputs = precompute(informative_view(view), 3, settings, seed=0)
     restored = Precomputed.from_tensors(inputs.tensors())
-    assert inputs.matrix is not None
-    assert restored.matrix is not None
-    assert torch.equal(inputs.matrix, restored.matrix)
-    assert np.array_equal(inputs.neighbours, restored.neighbours)  # type: ignore[arg-type]
-    assert np.array_equal(inputs.partition, restored.partition)  # type: ignore[arg-type]
+    assert restored.view == view
+    expected, tensors = inputs.tensors(), restored.tensors()
+    assert set(tensors) == {"mean", "matrix", "other_matrix", "view", "neighbours", "partition"}
+    assert all(torch.equal(tensors[name], expected[name]) for name in expected)

@@ -34,8 +34,8 @@ class Views:
     ``standard (D, p)`` standardises the features (with shrinkage towards the mean variance) and projects them onto
     their principal components. ``white (D, p)`` whitens the principal components (with the same shrinkage, so that
     noise is not amplified). Both have a mean square of 1 per component. Their errors differ, so what both views agree
-    on is more reliable than either. Rows of the matrices are zero for columns of other spaces, and columns beyond the
-    number of components.
+    on is more reliable than either. Rows for the columns of other spaces, and columns beyond the number of components,
+    are zero.
     """
 
     mean: Tensor
@@ -71,9 +71,10 @@ def linear_views(
     mean[columns] = U.mean(0)
     U = U - mean[columns]
     variance = U.square().mean(0)
-    for matrix, scale in ((standard, (variance + variance.mean() + 1e-12).rsqrt()), (white, torch.ones_like(variance))):
+    scales = (variance + variance.mean() + 1e-12).rsqrt(), torch.ones_like(variance)
+    for matrix, scale, whiten in zip((standard, white), scales, (False, True), strict=True):
         w, V = principal_components(U * scale, q)
-        V = scale[:, None] * V * ((w + w.mean() + 1e-12).rsqrt() if matrix is white else 1)
+        V = scale[:, None] * V * ((w + w.mean() + 1e-12).rsqrt() if whiten else 1)
         power = (U @ V).square().mean()
         matrix[columns, :q] = V / power.clamp_min(1e-12).sqrt()
     return Views(mean, standard, white, spaces)

@@ -25,7 +25,7 @@ from cgmcr2.objectives.coding_rate import log_det
 
 # Maximum buffer size of a chunk: fits the last-level cache of a CPU, and keeps a GPU busy.
 _CHUNK_BYTES = {"cpu": 2**21, "cuda": 2**28}
-_MIN_CHUNKS = 4  # one thread is faster than parallel operations on few small matrices
+_MIN_CHUNKS = {"cpu": 4}  # parallel operations on few small matrices are slower than one thread for each chunk
 _MAX_PARTS = 32  # that threads compute independently; fixed, so that rounding does not depend on the number of threads
 
 
@@ -100,7 +100,7 @@ def rates_by_rows(
                 out.leverage[chunk] = solutions.mul_(columns).sum(1)
         return torch.cat(rates), dZ
 
-    chunks = list(_chunks(n * d, chunk_bytes, clusters, weights, share, at_least=_MIN_CHUNKS))
+    chunks = list(_chunks(n * d, chunk_bytes, clusters, weights, share, at_least=_MIN_CHUNKS.get(Z.device.type, 1)))
     size = -(-len(chunks) // _MAX_PARTS) if Z.device.type == "cpu" else len(chunks)
     parts = [chunks[start : start + size] for start in range(0, len(chunks), size)]
     rates = []

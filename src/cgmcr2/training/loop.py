@@ -19,7 +19,7 @@ from cgmcr2._device import choose_device, choose_precision
 from cgmcr2._random import Stream, generator, sample_rows
 from cgmcr2._threads import torch_threads
 from cgmcr2.consensus.partitions import Float32, Int64
-from cgmcr2.consensus.views import Views
+from cgmcr2.consensus.views import COMPONENTS, Views
 from cgmcr2.distributed import ONE_PROCESS, Group
 from cgmcr2.features.sources import FeatureSource, check_finite, read_rows, row_blocks, space_widths
 from cgmcr2.model import Network
@@ -52,13 +52,13 @@ OnEpoch = Callable[[int, Network, int], None]
 
 @dataclasses.dataclass
 class Trained:
-    """A trained network in evaluation mode, the selected head, the metrics of every step, and the views, if any."""
+    """A trained network in evaluation mode, the selected head, the metrics of every step, and the views."""
 
     network: Network
     head: int
     history: list[Record]
     finished: bool  # False if Ctrl-C ended the training early
-    views: Views | None
+    views: Views | None  # None if there is no projection or a narrow one
 
 
 def train(
@@ -151,7 +151,8 @@ def train(
         batch_size=settings.batch_size if settings.schedule == "released" else None,
         neighbours=inputs.neighbours,
     )
-    projected = _project(state.network, source, torch_device) if settings.projection else source
+    with torch_threads(n):
+        projected = _project(state.network, source, torch_device) if settings.projection else source
     collapsed, saved_at = False, time.monotonic()
 
     with (
@@ -201,7 +202,8 @@ def train(
     if inputs.partition is not None and finished:
         fill_empty_clusters(network, state.monitor.best_head(), projected, inputs.partition)
     history = group.on_first(lambda: log.history)  # an interrupted run's is in the folder
-    return Trained(network, state.monitor.best_head(), history, finished, inputs.views(spaces))
+    views = inputs.views(spaces) if settings.projection >= min(COMPONENTS, D) else None  # fewer components show less
+    return Trained(network, state.monitor.best_head(), history, finished, views)
 
 
 def _warn_about_steps(history: list[Record], steps: int, total_steps: int) -> None:

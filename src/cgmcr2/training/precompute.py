@@ -22,7 +22,8 @@ class Precomputed:
 
     mean: Tensor | None = None  # (D,) mean of the unit rows
     matrix: Tensor | None = None  # (D, p) projection: the view of most voters, else the standard one
-    other: Tensor | None = None  # (D, p) the other view of the same feature space
+    other_matrix: Tensor | None = None  # (D, p) the other view of the same feature space
+    view: int | None = None  # which view the projection is: 0 the standard one, 1 the white one
     neighbours: Int64 | None = None  # (n, 2 m) nearest neighbours in both views of the projected feature space
     partition: Int64 | None = None  # (n,) the consensus partition
 
@@ -35,13 +36,15 @@ class Precomputed:
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Precomputed:
         """The inverse of ``tensors``."""
         arrays = {name: tensors[name].numpy() for name in ("neighbours", "partition") if name in tensors}
-        return cls(tensors.get("mean"), tensors.get("matrix"), tensors.get("other"), **arrays)
+        view = int(tensors["view"]) if "view" in tensors else None
+        return cls(tensors.get("mean"), tensors.get("matrix"), tensors.get("other_matrix"), view, **arrays)
 
     def views(self, spaces: tuple[int, ...]) -> Views | None:
-        """The projection and the other view; ``spaces`` are the widths of the feature spaces."""
-        if self.mean is None or self.matrix is None or self.other is None:
+        """Both views of the feature space that is projected; ``spaces`` are the widths of all feature spaces."""
+        if self.mean is None or self.matrix is None or self.other_matrix is None:
             return None
-        return Views(self.mean, self.matrix, self.other, spaces)
+        matrices = (self.other_matrix, self.matrix) if self.view else (self.matrix, self.other_matrix)
+        return Views(self.mean, *matrices, spaces)
 
 
 def precompute(
@@ -72,6 +75,6 @@ def precompute(
         if settings.neighbours:
             pair = slice(view - view % 2, view - view % 2 + 2)  # both views of the space that is projected
             neighbours = np.concatenate(nearest[pair, :, : settings.neighbours], axis=1)
-    chosen = views[view // 2]
-    matrices = (chosen.white, chosen.standard) if view % 2 else (chosen.standard, chosen.white)
-    return Precomputed(chosen.mean, *matrices, neighbours, partition)
+    projected = views[view // 2]
+    matrices = (projected.white, projected.standard) if view % 2 else (projected.standard, projected.white)
+    return Precomputed(projected.mean, *matrices, view % 2, neighbours, partition)
