@@ -5,7 +5,7 @@
 
 ``step``: a training step relative to the network alone, and the network relative to its flops at the matmul peak.
 ``predict``: prediction relative to its flops at the matmul peak. ``stream``: training from disk relative to training
-from memory. ``growth``: scaling with rows and with clusters. ``kmeans``: fit relative to scikit-learn's k-means.
+from memory. ``growth``: scaling with rows and with clusters.
 ``benchmarks/rate_speed.py`` measures the cluster-wise coding rate. Candidates are interleaved and the minimum over
 several repeats counts, because the machine may be shared.
 """
@@ -180,32 +180,13 @@ def growth() -> None:
     print(f"growth in clusters {clusters}: {[round(t, 3) for t in times]} s, slope {slope:.2f} (target at most 1)")
 
 
-def kmeans(rows: int = 50_000, width: int = 768, k: int = 10) -> None:
-    """``fit`` with ``auto`` relative to scikit-learn's k-means with ten initialisations, on the same rows."""
-    from sklearn.cluster import KMeans
-
-    rng = np.random.default_rng(0)
-    centres = rng.standard_normal((k, width))
-    X = (centres[rng.integers(k, size=rows)] + 2 * rng.standard_normal((rows, width))).astype(np.float32)
-    candidates = {"fit": lambda: CgMCR2(k).fit(X), "k-means": lambda: KMeans(k, n_init=10, random_state=0).fit(X)}
-    seconds = {}
-    for name, run in candidates.items():
-        start = time.perf_counter()
-        run()
-        seconds[name] = time.perf_counter() - start
-    print(
-        f"fit auto {rows:,} x {width}, k {k}: {seconds['fit']:.1f} s / KMeans(n_init=10) {seconds['k-means']:.1f} s = "
-        f"{seconds['fit'] / seconds['k-means']:.2f} (target 1)"
-    )
-
-
 def peak_gigabytes() -> float:
     """Return the peak memory of this process; getrusage would include its parent's."""
     return int(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0]) / 1e6
 
 
 def main() -> None:
-    benchmarks = {"step": step, "predict": predict, "stream": stream, "growth": growth, "kmeans": kmeans}
+    benchmarks = {"step": step, "predict": predict, "stream": stream, "growth": growth}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(benchmarks)}; default: all")
     parser.add_argument("--stream", help=argparse.SUPPRESS)  # the process whose memory is measured
