@@ -30,7 +30,7 @@ LONGER = {
     "gcc": {"epochs": 12},
     "spice": {"pretrain_epochs": 12, "head_epochs": 20, "epochs": 20, "lr": 1e-3},
     "scan-images": {"scan_epochs": 12, "epochs": 4},
-    "nmce-images": {"epochs": 20, "lr": 3e-3},
+    "nmce-images": {"epochs": 40, "lr": 1e-3},
     "mlc-images": {"epochs": 4, "lr": 3e-3},
 }
 
