@@ -2,7 +2,7 @@
 
     python benchmarks/rivals.py -o rivals                                  # all sets and methods, seed 0
     python benchmarks/rivals.py -o rivals --sets aid flowers --methods temi turtle --seeds 3
-    python benchmarks/rivals.py -o rivals-doubled --sets aid digits --double # twice max_steps, without early stopping
+    python benchmarks/rivals.py -o rivals-doubled --sets aid digits --double # twice the steps, without early stopping
     python benchmarks/rivals.py -o rivals-all --protocol all               # fitted on both splits
     python benchmarks/rivals.py -o rivals-both --methods tac --text both   # with more words
     python benchmarks/rivals.py -o rivals --table                          # print the table of finished runs
@@ -16,6 +16,7 @@ outer loop, so that an interrupted benchmark has complete rows; finished runs ar
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from cgmcr2.baselines import METHODS
+from cgmcr2.baselines.tac import TAC
 from cgmcr2.experiments.comparison import compare
 from cgmcr2.experiments.formats import markdown_table
 from cgmcr2.experiments.runner import read_results
+from cgmcr2.training.batches import steps_per_epoch
 from words import load_text
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -60,6 +63,14 @@ def feature_file(name: str, folder: Path) -> Path:
     return path
 
 
+def doubled_epochs(set_name: str, folder: Path) -> int:
+    """The epochs of TAC, whose length is given in epochs, for twice its default number of steps."""
+    k = SETS[set_name][1]
+    with np.load(feature_file(set_name, folder)) as file:
+        per_epoch = steps_per_epoch(int((file["split"] == 0).sum()), 8192 if k >= 100 else 512)
+    return 2 * math.ceil(TAC(k)._steps(per_epoch) / per_epoch)
+
+
 def method_settings(method: str, set_name: str, folder: Path, double: bool, text: str) -> dict[str, Any] | None:
     """Settings of a method on a set, or None if it cannot run there; ``text`` is the vocabulary of TAC."""
     settings: dict[str, Any] = {}
@@ -76,6 +87,8 @@ def method_settings(method: str, set_name: str, folder: Path, double: bool, text
             return None
         settings |= {name: 2 * defaults[name] for name in ("max_steps", "self_label_steps") if name in defaults}
         settings["tolerance"] = None
+        if method == "tac":
+            settings["epochs"] = doubled_epochs(set_name, folder)
     return settings
 
 
