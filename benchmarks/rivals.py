@@ -28,7 +28,6 @@ from cgmcr2.baselines.tac import TAC
 from cgmcr2.experiments.comparison import compare
 from cgmcr2.experiments.formats import markdown_table
 from cgmcr2.experiments.runner import read_results
-from cgmcr2.training.batches import steps_per_epoch
 from words import load_text
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -65,10 +64,10 @@ def feature_file(name: str, folder: Path) -> Path:
 
 def doubled_epochs(set_name: str, folder: Path) -> int:
     """The epochs of TAC, whose length is given in epochs, for twice its default number of steps."""
-    k = SETS[set_name][1]
     with np.load(feature_file(set_name, folder)) as file:
-        per_epoch = steps_per_epoch(int((file["split"] == 0).sum()), 8192 if k >= 100 else 512)
-    return 2 * math.ceil(TAC(k)._steps(per_epoch) / per_epoch)
+        n = int((file["split"] == 0).sum())
+    _, per_epoch, steps = TAC(SETS[set_name][1]).training_length(n)
+    return 2 * math.ceil(steps / per_epoch)
 
 
 def method_settings(method: str, set_name: str, folder: Path, double: bool, text: str) -> dict[str, Any] | None:

@@ -75,8 +75,9 @@ def test_loss_is_the_sum_of_its_terms() -> None:
 
 
 def test_number_of_steps() -> None:
-    assert [TAC(k)._steps(batches) for k, batches in ((10, 3), (10, 8), (100, 1), (100, 2))] == [100, 160, 100, 200]
-    assert TAC(10, epochs=3)._steps(2) == 6
+    lengths = [TAC(k).training_length(n) for k, n in ((10, 1_200), (10, 3_669), (100, 2_465), (100, 10_000))]
+    assert lengths == [(512, 3, 100), (512, 8, 160), (8192, 1, 100), (8192, 2, 200)]
+    assert TAC(10, epochs=3).training_length(1_000)[2] == 6
     X, _, text = scene(0)
     model = TAC(4, text=text, hidden_dim=8, max_steps=3).fit(X)
     assert len(model.history_) == 1

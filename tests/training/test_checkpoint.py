@@ -96,6 +96,12 @@ def test_tensors_of_other_shapes_are_one_sentence(small: Settings, tmp_path: Pat
     assert "\n" not in str(error.value)
 
 
+def test_inputs_of_another_version_are_computed_again(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, {"settings": {}})
+    checkpoints.write("precomputed.safetensors", {"mean": torch.zeros(3), "matrix": torch.zeros(3, 2)}, {})
+    assert checkpoints.load_precomputed() is None
+
+
 def test_a_damaged_precomputed_file_is_one_sentence(tmp_path: Path) -> None:
     checkpoints, path = Checkpoints(tmp_path, {"settings": {}}), tmp_path / "precomputed.safetensors"
     checkpoints.save_precomputed(Precomputed(partition=np.arange(300)))

@@ -69,5 +69,5 @@ def test_tensors_round_trip(view: int) -> None:
     restored = Precomputed.from_tensors(inputs.tensors())
     assert restored.view == view
     expected, tensors = inputs.tensors(), restored.tensors()
-    assert set(tensors) == {"mean", "matrix", "other_matrix", "view", "neighbours", "partition"}
+    assert set(tensors) == {"mean", "standard", "white", "view", "neighbours", "partition"}
     assert all(torch.equal(tensors[name], expected[name]) for name in expected)

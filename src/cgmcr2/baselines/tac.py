@@ -199,8 +199,7 @@ class TAC(MinibatchBaseline):
 
     def _train(self, network: nn.Module, X: Tensor, seed: int) -> None:
         assert isinstance(network, ImageAndTextHeads)
-        many_clusters = self.n_clusters >= 100
-        temperature = self.temperature or (5.0 if many_clusters else 0.5)
+        temperature = self.temperature or (5.0 if self.n_clusters >= 100 else 0.5)
         X = F.normalize(X, dim=1)
         centers = torch.from_numpy(self._centers(X.cpu().numpy(), seed)).to(X)
         nouns = centers
@@ -222,22 +221,24 @@ class TAC(MinibatchBaseline):
             image = memberships(network.image, rows, X, image_positives)
             return tac_loss(image, memberships(network.text, rows, T, text_positives), temperature, self.mu)
 
-        batch_size = self.batch_size or (8192 if many_clusters else 512)
+        batch_size, _, steps = self.training_length(len(X))
         self.history_ = self._run_training(
             network,
             loss,
             len(X),
             batch_size=batch_size,
-            max_steps=min(self.max_steps, self._steps(steps_per_epoch(len(X), batch_size))),
+            max_steps=min(self.max_steps, steps),
             make_optimizer=functools.partial(Adam, betas=(0.9, 0.99)),
             seed=seed,
         )
 
-    def _steps(self, per_epoch: int) -> int:
-        """Number of training steps, without the limit ``max_steps``."""
+    def training_length(self, n: int) -> tuple[int, int, int]:
+        """The batch size, the steps per epoch and the steps of training on n rows, without the limit ``max_steps``."""
+        batch_size = self.batch_size or (8192 if self.n_clusters >= 100 else 512)
+        per_epoch = steps_per_epoch(n, batch_size)
         if self.epochs is not None:
-            return self.epochs * per_epoch
-        return max(MIN_STEPS, per_epoch * (100 if self.n_clusters >= 100 else 20))
+            return batch_size, per_epoch, self.epochs * per_epoch
+        return batch_size, per_epoch, max(MIN_STEPS, per_epoch * (100 if self.n_clusters >= 100 else 20))
 
     def _centers(self, X: Float32, seed: int) -> Float32:
         """Centres of the over-clustering, as unit rows (c, D)."""

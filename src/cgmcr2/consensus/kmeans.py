@@ -12,8 +12,8 @@ from cgmcr2._threads import one_thread
 MAX_ITER = 20  # later iterations move few rows
 POOL_ROWS = 2_000  # rows that initial centroids are drawn from, or POOL_ROWS_PER_CLUSTER x k if more
 POOL_ROWS_PER_CLUSTER = 20
-BLOCK_ENTRIES = 1 << 22  # rows x centroids held at once; a few times the cache is enough
-FEW_CLUSTERS = 16  # below, a matrix product sums the rows of the clusters faster than single additions
+BLOCK_ENTRIES = 1 << 22  # rows x centroids held at once, 16 MB; larger blocks do not fit the cache
+FEW_CLUSTERS = 16  # below, a product with one-hot memberships sums the rows of the clusters faster than index_add_
 
 
 @torch.no_grad()
@@ -74,12 +74,12 @@ def _assign(X: Tensor, C: Tensor, block_entries: int) -> tuple[Tensor, Tensor, T
             members = torch.zeros(len(rows), starts, k).scatter_(2, best.indices[:, :, None], 1).flatten(1)
             sums.addmm_(members.T, rows)
             sizes += members.sum(0)
-            continue
-        indices = best.indices + k * torch.arange(starts)  # of the centroids in flat
-        sizes += indices.flatten().bincount(minlength=len(sizes))
-        with one_thread():  # several take longer
-            for start in indices.T:
-                sums.index_add_(0, start, rows)
+        else:
+            nearest = best.indices + k * torch.arange(starts)  # row of flat
+            sizes += nearest.flatten().bincount(minlength=len(sizes))
+            with one_thread():  # a parallel index_add_ is slower
+                for column in nearest.T:
+                    sums.index_add_(0, column, rows)
     return labels, gain, sums.view(starts, k, p), sizes.view(starts, k)
 
 

@@ -6,6 +6,7 @@ are all that is needed to resume bit for bit. What is computed before the first 
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ class Checkpoints(StateFiles):
     """The checkpoint files of one training run."""
 
     def load_precomputed(self) -> Precomputed | None:
-        """What an interrupted run has computed from the data, or None."""
+        """What an interrupted run has computed from the data; None if nothing, or by a version with other inputs."""
         tensors = self.read("precomputed.safetensors")[0]
-        return Precomputed.from_tensors(tensors) if tensors else None
+        known = {field.name for field in dataclasses.fields(Precomputed)}
+        return Precomputed.from_tensors(tensors) if tensors and tensors.keys() <= known else None
 
     def save_precomputed(self, inputs: Precomputed) -> None:
         """Keep what was computed from the data."""

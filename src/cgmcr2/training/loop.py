@@ -58,7 +58,7 @@ class Trained:
     head: int
     history: list[Record]
     finished: bool  # False if Ctrl-C ended the training early
-    views: Views | None  # None if there is no projection or a narrow one
+    views: Views | None  # None without a projection, or if it is too narrow to judge the clusters by
 
 
 def train(
@@ -202,7 +202,7 @@ def train(
     if inputs.partition is not None and finished:
         fill_empty_clusters(network, state.monitor.best_head(), projected, inputs.partition)
     history = group.on_first(lambda: log.history)  # an interrupted run's is in the folder
-    views = inputs.views(spaces) if settings.projection >= min(COMPONENTS, D) else None  # fewer components show less
+    views = inputs.views(spaces) if settings.projection >= min(COMPONENTS, D) else None
     return Trained(network, state.monitor.best_head(), history, finished, views)
 
 

@@ -21,9 +21,9 @@ class Precomputed:
     """Precomputed inputs of training; None where the settings do not use them."""
 
     mean: Tensor | None = None  # (D,) mean of the unit rows
-    matrix: Tensor | None = None  # (D, p) projection: the view of most voters, else the standard one
-    other_matrix: Tensor | None = None  # (D, p) the other view of the same feature space
-    view: int | None = None  # which view the projection is: 0 the standard one, 1 the white one
+    standard: Tensor | None = None  # (D, p) the standard view of the feature space of most voters, else of all
+    white: Tensor | None = None  # (D, p) its white view
+    view: int | None = None  # the view that is projected: 0, the standard one, or 1, the white one, if most voters do
     neighbours: Int64 | None = None  # (n, 2 m) nearest neighbours in both views of the projected feature space
     partition: Int64 | None = None  # (n,) the consensus partition
 
@@ -37,14 +37,18 @@ class Precomputed:
         """The inverse of ``tensors``."""
         arrays = {name: tensors[name].numpy() for name in ("neighbours", "partition") if name in tensors}
         view = int(tensors["view"]) if "view" in tensors else None
-        return cls(tensors.get("mean"), tensors.get("matrix"), tensors.get("other_matrix"), view, **arrays)
+        return cls(tensors.get("mean"), tensors.get("standard"), tensors.get("white"), view, **arrays)
+
+    @property
+    def matrix(self) -> Tensor | None:
+        """(D, p) the projection."""
+        return self.white if self.view == 1 else self.standard
 
     def views(self, spaces: tuple[int, ...]) -> Views | None:
         """Both views of the feature space that is projected; ``spaces`` are the widths of all feature spaces."""
-        if self.mean is None or self.matrix is None or self.other_matrix is None:
+        if self.mean is None or self.standard is None or self.white is None:
             return None
-        matrices = (self.other_matrix, self.matrix) if self.view else (self.matrix, self.other_matrix)
-        return Views(self.mean, *matrices, spaces)
+        return Views(self.mean, self.standard, self.white, spaces)
 
 
 def precompute(
@@ -76,5 +80,4 @@ def precompute(
             pair = slice(view - view % 2, view - view % 2 + 2)  # both views of the space that is projected
             neighbours = np.concatenate(nearest[pair, :, : settings.neighbours], axis=1)
     projected = views[view // 2]
-    matrices = (projected.white, projected.standard) if view % 2 else (projected.standard, projected.white)
-    return Precomputed(projected.mean, *matrices, view % 2, neighbours, partition)
+    return Precomputed(projected.mean, projected.standard, projected.white, view % 2, neighbours, partition)
